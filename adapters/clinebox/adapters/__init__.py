@@ -1,0 +1,1 @@
+"""Implementations of the ports: sandboxes, the supervisor, the runtime cache, model servers, files."""

@@ -1,0 +1,1 @@
+"""Outcome (what happened) and policy (what to do about it)."""

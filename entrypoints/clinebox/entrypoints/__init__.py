@@ -1,0 +1,1 @@
+"""The composition root and the programs that people start: CLI, later server and batch."""
