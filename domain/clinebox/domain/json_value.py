@@ -7,7 +7,7 @@ from typing import Final, TypeAlias
 
 from returns.result import Failure, Result, Success
 
-JsonValue: TypeAlias = "None | bool | int | float | str | list[JsonValue] | dict[str, JsonValue]"
+JsonValue: TypeAlias = "bool | int | float | str | list[JsonValue] | dict[str, JsonValue] | None"
 
 REASON_LIMIT: Final = 200
 """Characters of a parser's own message that are kept; it may quote the input."""

@@ -1,4 +1,4 @@
-"""The records of `cline --json`, as a closed union (FORMAT.md §2, Cline 3.0.57 to 3.0.65).
+r"""The records of `cline --json`, as a closed union (FORMAT.md §2, Cline 3.0.57 to 3.0.65).
 
 A field is None when the record does not carry it in the documented type: a decoder drops what it cannot
 read and keeps the record. `line` is 1-based and counts `\\n` only.
