@@ -89,7 +89,8 @@ def test_a_number_in_reward_txt_is_the_reward_whatever_the_exit_code(content: by
     "content",
     [
         b"", b"\n", b"nan", b"NaN", b"inf", b"-Infinity", b"1e999", b"one", b"1 2", b"1\n0", b"0x1", b"1_0",
-        b"1,0", b"true", b"\x00", b"\xff\xfe1\x00", b"1\x00", "\u0661".encode(), b"0" * 70_000, b'{"reward": 1}',
+        b"1,0", b"true", b"\x00", b"\xff\xfe1\x00", b"1\x00", "\u0661".encode(),
+        b"0" * 70_000, b'{"reward": 1}',
     ],
 )  # fmt: skip
 def test_a_reward_txt_without_a_finite_number_is_an_error_and_never_0(content: bytes) -> None:
