@@ -49,11 +49,12 @@ class IterationEnd:
 
 @dataclass(frozen=True, slots=True)
 class TextDelta:
-    """`content_start` text: one a chunk. The text so far is `accumulated`, decoded only when asked for."""
+    """`content_start` text: one a chunk. Its texts are decoded only when asked for: `stream.delta_text(raw)`.
+
+    Every chunk repeats the whole text so far (`accumulated`), so a long answer is quadratic on disk.
+    """
 
     raw: bytes
-
-    # text() and accumulated() are functions of the decoder: stream.delta_text(raw), stream.accumulated(raw)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,10 +148,12 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class TeamRecord:
-    """`team_event`; a teammate's own agent events come nested."""
+    """`team_event`; a teammate's own agent events come nested (`inner`), but its usage comes bare."""
 
     kind: str | None
     agent_id: str | None
+    message: str | None
+    inner: Event | None
 
 
 @dataclass(frozen=True, slots=True)
