@@ -21,6 +21,3 @@ OBSERVATIONS: Final = "observations.json"
 EVENTS: Final = "events.json"
 """Failure events (WIRE.md); `[]` where there were none."""
 VERIFIER_OUTPUT: Final = "verifier.txt"
-
-RUN_MARKERS: Final = frozenset({STDOUT, CLINE_LOG, CLINE_LOG_EXCERPT, STDERR, RECEIPT, META, OUTCOME})
-"""A directory that holds any of these is a run."""
