@@ -1,0 +1,79 @@
+"""Words that classification reads in Cline's streams (FORMAT.md, Cline 3.0.57 to 3.0.65): never masked.
+
+A secret that equals one, or a piece of one, would blank the keys and values that decide an outcome; such
+a value is reported instead. A password that is an English word of Cline's protects nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+_RECORDS: Final = """
+type ts agent_event hook_event team_event run_result run_aborted run_start run_abort_requested
+team_restored
+hookEventName agentId taskId parentAgentId agent_start prompt_submit tool_call tool_result agent_end
+agent_error
+finishReason iterations aggregateUsage durationMs providerId modelId provider info catalog thinking
+inputTokens outputTokens cacheReadTokens cacheWriteTokens totalInputTokens totalOutputTokens
+totalCacheReadTokens totalCacheWriteTokens totalCost usage reason message
+iteration_start iteration_end content_start content_update content_end iteration contentType accumulated
+reasoning redacted toolName toolCallId input output update stream chunk executionId detachable commandIndex
+query hadToolCalls toolCallCount notice noticeType displayRole status metadata kind phase maxRetries attempt
+error errorClass recoverable stack success result text done
+"""
+
+_VALUES: Final = """
+completed aborted max_iterations mistake_limit external_abort local_abort
+auto_compaction context_overflow_recovery overflow_recovery_compaction max_tokens_compaction
+max_tokens_recovery
+providerError context_window_exceeded ContextWindowOverflowError unknown
+run_commands read_files search_codebase fetch_web_content editor spawn_agent ask_question submit_and_exit
+teammate_spawned run_queued run_started run_progress run_completed run_failed task_start task_end
+team_mission_log teammate_shutdown
+"""
+
+_CLINE_LOG: Final = """
+AI_APICallError AI_RetryError AI_JSONParseError AI_InvalidResponseDataError TimeoutError
+AgentRuntimeAbortError
+statusCode responseHeaders responseBody isRetryable requestBodyValues maxRetriesExceeded errors cause code
+ECONNRESET ECONNREFUSED ConnectionRefused FailedToOpenSocket maxAttempts details consecutiveMistakes
+maxConsecutiveMistakes errorName errorMessage assistantContentPartCount failed
+cleanup_confirmed return_code timed_out stopped_by survivors output_bytes started_at ended_at
+"""
+
+_SENTENCES: Final = (
+    "Model returned empty response",
+    "Model reached the maximum output token limit before completing the turn",
+    "Response stream ended without a finish reason.",
+    "The socket connection was closed unexpectedly.",
+    "The operation timed out.",
+    "Cannot connect to API: ",
+    "The response redirected too many times. ",
+    "JSON parsing failed: Text: ",
+    "[ai-sdk] stream error",
+    "Model returned an empty response; retrying",
+    "Recorded consecutive mistake",
+    "Agent loop caught error",
+    "max consecutive mistakes reached (3) in yolo mode",
+    "prompt cannot be empty",
+    "Unknown command or unquoted prompt: ",
+)
+"""What Cline itself writes and rules match by equality or prefix (FORMAT.md sections 4 to 7)."""
+
+_ALL: Final = "\n".join((*_RECORDS.split(), *_VALUES.split(), *_CLINE_LOG.split(), *_SENTENCES))
+_JSON_PUNCTUATION: Final = re.compile(r'["{}\[\]:,\s\\]+')
+
+
+def is_cline_vocabulary(text: str) -> bool:
+    """Whether masking `text` would blank a word of Cline's: a piece of one, or several with JSON around.
+
+    >>> is_cline_vocabulary("complete"), is_cline_vocabulary('"type":"run_result"')
+    (True, True)
+    >>> is_cline_vocabulary('"finishReason":"completed"'), is_cline_vocabulary("completed-7")
+    (True, False)
+    """
+    if text and "\n" not in text and text in _ALL:
+        return True
+    words = [word for word in _JSON_PUNCTUATION.split(text) if word]
+    return '"' in text and bool(words) and all(word in _ALL for word in words)
