@@ -1,0 +1,342 @@
+# process_supervisor.sh DIR: starts the harness, bounds it, stops it, and writes the cleanup receipt.
+#
+# The functions of process_table.sh stand above (the session uploads both as one file). Exit status: 0 the
+# receipt is positive, 1 it is negative. The receipt goes to cleanup.json by rename, last of all, and to
+# stdout: a full disk or a deleted directory takes the file, not the answer.
+
+TICK_CS=10           # how often requests, deadline and output are looked at
+SLOW_TICKS=5         # every how many ticks the costlier looks are taken
+SIZE_TICKS=20        # every how many ticks a program (stat or wc) is asked for true sizes
+
+RUN_CS=90000 CLEANUP_CS=1000 OUTPUT_LIMIT=268435456 SURVIVORS=keep MARKER= WATCHED=()
+NONCE= HARNESS= HARNESS_START= HARNESS_GROUP= FEEDER= FEEDER_START= RUNNER= RUNNER_START= EXITED=
+STOPPED_BY= TIMED_OUT=false RETURN_CODE=null ERROR= TERMINATED= OUTPUT_BYTES=0 FORCED= NOTES=()
+
+main() {
+  HERE=$1
+  cd -- "$HERE" && HERE=$PWD || exit 1
+  lead_own_group
+  printf cb-supervisor > "/proc/$$/comm"  # `pkill bash` by the agent does not mean us
+  trap 'TERMINATED=1' HUP INT TERM        # handlers, not '': an ignored signal would be ignored by the harness
+  trap : PIPE QUIT USR1 USR2 ALRM
+  now
+  STARTED=$NOW
+  epoch
+  open_idle
+  if prepare && ! requested; then
+    start_runner
+    watch
+    clean_up
+  fi
+  write_receipt
+}
+
+# lead_own_group: where the provider did not make us a group leader, a child is the supervisor. It gets TERM
+# passed on, and its exit status is ours.
+lead_own_group() {
+  local status
+  read_stat "$$" && [[ $GROUP != "$$" ]] || return 0
+  printf cb-launch > "/proc/$$/comm"
+  set -m
+  (exec -a cb-supervisor bash -p ./process_supervisor.sh . < /dev/null) &
+  SUPERVISOR=$!
+  set +m
+  trap 'kill -s TERM "$SUPERVISOR"; INTERRUPTED=1' HUP INT TERM
+  INTERRUPTED=1
+  while ((INTERRUPTED)); do
+    INTERRUPTED=0
+    wait "$SUPERVISOR" 2> /dev/null
+    status=$?
+  done
+  exit "$status"
+}
+
+# epoch: EPOCH = seconds since 1970 with decimals, at the start. Before bash 5 from /proc alone.
+epoch() {
+  local name value
+  EPOCH=${EPOCHREALTIME-}
+  EPOCH=${EPOCH/,/.}  # some locales write a comma
+  [[ $EPOCH ]] && return
+  while read -r name value; do [[ $name == btime ]] && break; done < /proc/stat
+  EPOCH=$((value + NOW / 100)).000000
+}
+
+# ended_epoch: EPOCH moved on by the monotonic clock, so that a clock set back does not end the run early.
+ended_epoch() {
+  local cs
+  now
+  cs=$((10#${EPOCH%.*} * 100 + 10#${EPOCH:${#EPOCH}-6:2} + NOW - STARTED))
+  printf -v ENDED_EPOCH '%d.%02d%s' $((cs / 100)) $((cs % 100)) "${EPOCH:${#EPOCH}-4}"
+}
+
+# prepare: configuration, nonce, streams, our pid; fails with ERROR, and then nothing was started.
+prepare() {
+  read_config || return 1
+  { IFS= read -r NONCE < nonce && rm -f nonce; } 2> /dev/null
+  [[ $NONCE && ! -e nonce ]] || { ERROR="the nonce cannot be read and removed"; return 1; }
+  { exec 3>> stdout.ndjson; } && { exec 4>> stderr.txt; } || { ERROR="the streams cannot be opened"; return 1; }
+  read_stat "$$"
+  printf '%s %s\n' "$$" "$START" > supervisor.pid || { ERROR="supervisor.pid cannot be written"; return 1; }
+}
+
+# read_config: `name=value` lines, read and never sourced.
+read_config() {
+  local line name value
+  while IFS= read -r line || [[ $line ]]; do
+    name=${line%%=*} value=${line#*=}
+    case $name in
+      run_timeout_s) centiseconds "$value" && RUN_CS=$CS ;;
+      cleanup_timeout_s) centiseconds "$value" && CLEANUP_CS=$CS ;;
+      output_limit_bytes) [[ $value =~ ^[0-9]{1,18}$ ]] && OUTPUT_LIMIT=$((10#$value)) ;;
+      survivors) [[ $value == keep || $value == kill ]] && SURVIVORS=$value ;;
+      marker) [[ $value =~ ^[0-9a-f]{32}$ ]] && MARKER=$value ;;
+      watch) WATCHED[${#WATCHED[@]}]=$value ;;
+      *) false ;;
+    esac || { ERROR="supervisor.conf: cannot use the line for ${name:0:40}"; return 1; }
+  done < supervisor.conf || { ERROR="supervisor.conf cannot be read"; return 1; }
+  [[ $MARKER ]] || { read -r MARKER < /proc/sys/kernel/random/uuid && MARKER=${MARKER//-/}; }
+  FENCE=$((16#${MARKER:0:12} | 1 << 48))
+}
+
+centiseconds() {
+  [[ $1 =~ ^([0-9]{1,10})\.([0-9]{2})$ ]] && CS=$((10#${BASH_REMATCH[1]}${BASH_REMATCH[2]}))
+}
+
+start_runner() {
+  set -m  # its own process group, and default dispositions for INT and QUIT
+  (
+    export CLINEBOX_SUPERVISOR=$MARKER
+    exec -a cb-runner bash -p ./harness_runner.sh . "$FENCE" < /dev/null >&2
+  ) &
+  RUNNER=$!
+  set +m
+  read_stat "$RUNNER" && RUNNER_START=$START && KNOWN[$RUNNER]=$START
+}
+
+# hear: what the runner reported. The agent can write into this pipe too, so a report must have the one form and
+# name a child of the runner; a lie about the end is checked against /proc.
+hear() {
+  [[ $MESSAGE =~ ^([a-z]+)(\ ([0-9]{1,10}))?(\ ([0-9]{1,20})\ ([0-9]{1,10}))?$ ]] || return 0
+  local word=${BASH_REMATCH[1]} pid=${BASH_REMATCH[3]} start=${BASH_REMATCH[5]} group=${BASH_REMATCH[6]}
+  case $word in
+    started)
+      [[ $HARNESS || ! $group ]] && return
+      HARNESS=$pid HARNESS_START=$start HARNESS_GROUP=$group
+      KNOWN[$HARNESS]=$HARNESS_START
+      ;;
+    feeder)
+      [[ ! $FEEDER && $pid ]] && read_stat "$pid" && [[ $PARENT == "$RUNNER" ]] || return 0
+      FEEDER=$pid FEEDER_START=$START KNOWN[$pid]=$START
+      ;;
+    exited) EXITED=1 ;;
+    unfenced) NOTES[${#NOTES[@]}]="no file-lock limit here: only the environment marks processes" ;;
+  esac
+}
+
+# is_over: the runner has ended, and the harness too (somebody may have killed the runner alone).
+is_over() {
+  ! is_alive "$RUNNER" "$RUNNER_START" && ! is_alive "$HARNESS" "$HARNESS_START"
+}
+
+# watch: until the harness has ended by itself, or FORCED says that it must be ended.
+watch() {
+  local ticks=0
+  while :; do
+    next_tick
+    if [[ $EXITED ]] || ((ticks % SLOW_TICKS == 0)); then is_over && { drain; return; }; fi
+    measure_output "$ticks"
+    if requested || overdue || flooded || { ((ticks % SLOW_TICKS == 0)) && deserted; }; then
+      is_over || { FORCED=1; return; }
+      STOPPED_BY= TIMED_OUT=false ERROR=  # it was quicker than we
+      drain
+      return
+    fi
+    ticks=$((ticks + 1))
+  done
+}
+
+# next_tick: waits for a report, the deadline or one tick, whatever comes first.
+next_tick() {
+  local left wait_cs=$TICK_CS
+  now
+  left=$((STARTED + RUN_CS - NOW))
+  ((left < wait_cs)) && wait_cs=$((left > 0 ? left : 0))
+  [[ $EXITED ]] && wait_cs=1
+  printf -v wait_cs '0.%02d' "$wait_cs"
+  pause "$wait_cs"
+  [[ $MESSAGE ]] && hear
+}
+
+overdue() {
+  now
+  ((NOW - STARTED >= RUN_CS)) && STOPPED_BY=deadline TIMED_OUT=true
+}
+
+flooded() {
+  ((OUTPUT_BYTES > OUTPUT_LIMIT)) && STOPPED_BY=output_limit
+}
+
+deserted() {
+  [[ ! . -ef $HERE ]] && ERROR="the session directory was removed while the harness ran"
+}
+
+# drain: what was reported before the end, and not heard yet.
+drain() {
+  while pause 0.01; [[ $MESSAGE ]]; do hear; done
+}
+
+# requested: somebody asked for the end. A stop beats an expiry that lies beside it.
+requested() {
+  local who=
+  if [[ -e stop.request ]]; then
+    { IFS= read -r who < stop.request; } 2> /dev/null
+    STOPPED_BY=caller
+    [[ $who == operator ]] && STOPPED_BY=operator
+  elif [[ $TERMINATED ]]; then
+    STOPPED_BY=operator NOTES[${#NOTES[@]}]="the supervisor received a signal that asks for the end"
+  elif [[ -e expire.request ]]; then
+    STOPPED_BY=deadline TIMED_OUT=true
+  else
+    return 1
+  fi
+}
+
+# measure_output TICKS: OUTPUT_BYTES. The streams' own descriptors are ours too, so their offsets say what was
+# written, at no cost (files are opened to append). A file that others write by name is asked for its size, where
+# stat or wc is there; no builtin of bash knows a file's size.
+measure_output() {
+  local descriptor position sum=0 sizes size
+  for descriptor in 3 4; do
+    read -r _ position < "/proc/self/fdinfo/$descriptor" && sum=$((sum + position))
+  done
+  ((sum > OUTPUT_BYTES)) && OUTPUT_BYTES=$sum
+  (($1 % SIZE_TICKS == SIZE_TICKS - 1)) || return 0
+  sizes=$(true_sizes stdout.ndjson stderr.txt output.log "${WATCHED[@]}" 2> /dev/null)
+  sum=0
+  for size in $sizes; do sum=$((sum + size)); done
+  ((sum > OUTPUT_BYTES)) && OUTPUT_BYTES=$sum
+  return 0
+}
+
+true_sizes() {
+  local file
+  if type -P stat > /dev/null; then
+    stat -L -c %s -- "$@"
+  elif type -P wc > /dev/null; then
+    for file; do wc -c < "$file"; done
+  fi
+}
+
+# clean_up: leaves CONFIRMED and the return code.
+clean_up() {
+  CONFIRMED=true
+  [[ $HARNESS ]] || { [[ $FORCED ]] || ERROR="the runner was killed before it started the harness" FORCED=1; }
+  if [[ $FORCED ]]; then
+    scan  # remembers the whole tree while parents still tell it
+    grace
+    reap_directly
+    reap_the_rest || unconfirmed
+  else
+    end_feeder
+    if [[ $SURVIVORS == kill ]]; then reap_the_rest || unconfirmed; else scan; fi
+  fi
+  collect_return_code
+}
+
+# end_feeder: the harness may end without reading its whole prompt, and a child of it may hold the pipe.
+end_feeder() {
+  while send KILL "$FEEDER" "$FEEDER_START"; do pause 0.01; done
+}
+
+# grace: INT first. Cline 3.0.57 to 3.0.65 ignore one TERM and end quietly on INT; others may want TERM.
+grace() {
+  now
+  local half=$((NOW + CLEANUP_CS / 2)) until=$((NOW + CLEANUP_CS))
+  ask INT
+  until is_over_within "$half"; do
+    ((NOW >= until)) && return
+    ask TERM
+    half=$until
+  done
+}
+
+# reap_directly: KILL for the harness and its group; then for the runner, which should have ended by itself.
+reap_directly() {
+  now
+  local half=$((NOW + CLEANUP_CS / 2)) until=$((NOW + CLEANUP_CS))
+  ask KILL
+  is_over_within "$half" && return
+  send KILL "$RUNNER" "$RUNNER_START"
+  is_over_within "$until"
+}
+
+# ask SIGNAL: the harness, with its group as long as the harness lives in it (so the number is not another's).
+# CONT lets a stopped process hear.
+ask() {
+  local signal
+  for signal in "$1" CONT; do
+    is_alive "$HARNESS" "$HARNESS_START" || return 0
+    if [[ $GROUP == "$HARNESS_GROUP" && $GROUP -gt 1 && $GROUP != "$$" ]]; then
+      kill -s "$signal" -- "-$GROUP" 2> /dev/null
+    else
+      send "$signal" "$HARNESS" "$HARNESS_START"
+    fi
+  done
+}
+
+# is_over_within CENTISECONDS-SINCE-BOOT: waits for the end, woken by the runner's report.
+is_over_within() {
+  while ! is_over; do
+    now
+    ((NOW < $1)) || return 1
+    pause 0.02
+    [[ $MESSAGE ]] && hear
+  done
+  drain
+}
+
+# reap_the_rest: group, session, descendants, marker.
+reap_the_rest() {
+  end_members "$CLEANUP_CS"
+}
+
+unconfirmed() {
+  list_members 32
+  CONFIRMED=false
+  ERROR="${ERROR:+$ERROR; }still alive after all cleanup phases: pids $PIDS"
+}
+
+# collect_return_code: the runner's status is the harness's own only when the runner lived to report it.
+collect_return_code() {
+  local status
+  if is_alive "$RUNNER" "$RUNNER_START"; then return; fi
+  wait "$RUNNER" 2> /dev/null
+  status=$?
+  if [[ $EXITED ]]; then
+    RETURN_CODE=$status
+  else
+    ERROR="${ERROR:+$ERROR; }the runner was killed, so the harness's exit status is lost"
+  fi
+}
+
+write_receipt() {
+  local error=null nonce=null by=null notes= note receipt
+  list_members 32
+  ((${#MEMBERS[@]} > 32)) && NOTES[${#NOTES[@]}]="$((${#MEMBERS[@]} - 32)) more survivors"
+  measure_output $((SIZE_TICKS - 1))
+  [[ $ERROR ]] && json_string "$ERROR" && error=$JSON
+  [[ $NONCE ]] && json_string "$NONCE" && nonce=$JSON
+  [[ $STOPPED_BY ]] && by="\"$STOPPED_BY\""
+  for note in "${NOTES[@]}"; do json_string "$note" && notes+="${notes:+,}$JSON"; done
+  ended_epoch
+  printf -v receipt '{"cleanup_confirmed":%s,"return_code":%s,"timed_out":%s,"error":%s,"nonce":%s,"stopped_by":%s,"survivors":%s,"output_bytes":%s,"started_at":%s,"ended_at":%s,"notes":[%s]}' \
+    "${CONFIRMED-true}" "$RETURN_CODE" "$TIMED_OUT" "$error" "$nonce" "$by" "$LISTED" "$OUTPUT_BYTES" \
+    "$EPOCH" "$ENDED_EPOCH" "$notes"
+  [[ -d cleanup.json ]] && rm -rf cleanup.json
+  printf '%s\n' "$receipt" > cleanup.json.new && mv -f cleanup.json.new cleanup.json
+  printf '%s\n' "$receipt"
+  [[ ${CONFIRMED-true} == true ]]
+  exit
+}
+
+{ main "$@"; exit; }
