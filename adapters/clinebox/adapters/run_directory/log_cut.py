@@ -7,6 +7,7 @@ from typing import Final
 
 from returns.pipeline import is_successful
 
+from clinebox.domain.cline.stream import LINE_LIMIT_BYTES
 from clinebox.domain.json_value import JsonValue, parse_json
 
 BODY_KEY: Final = "requestBodyValues"
@@ -19,8 +20,11 @@ def cut_bodies(line: bytes) -> bytes:
     """The log line without request bodies; one line stays one line, so evidence keeps its line numbers.
 
     A line that holds a body and cannot be rewritten (the half last line of a killed run) is replaced by a
-    stub with its length: no reader could have used it either.
+    stub with its length: no reader could have used it either. One over the decoder's bound becomes blank
+    and stays over the bound, so that the log as it was written is judged as the log itself was.
     """
+    if len(line) > LINE_LIMIT_BYTES:
+        return b" " * (LINE_LIMIT_BYTES + 1)
     if _BODY_MARK not in line:
         return line
     parsed = parse_json(line)
