@@ -117,3 +117,5 @@ class Outcome:
     usage: Usage | None
     evidence: tuple[EvidenceEntry, ...]
     cline_version: str | None
+    superseded: Outcome | None = None
+    """What would have been said without the negative receipt that precedes all (SPEC §2)."""
