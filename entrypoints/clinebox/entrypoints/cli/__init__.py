@@ -1,0 +1,1 @@
+"""The command line: `clinebox run`, `demo`, `classify`, one module each."""
