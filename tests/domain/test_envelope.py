@@ -104,11 +104,9 @@ def test_an_envelope_of_any_depth_is_no_exception() -> None:
     deep: JsonValue = "core"
     for _ in range(100_000):
         deep = [deep]
-    for value in (
-        deep,
-        {"error": deep},
-        {"error": {"code": deep, "message": deep, "host_output_tail": [deep]}},
-    ):
+    fields: JsonValue = {"code": deep, "message": deep, "host_output_tail": [deep]}
+    values: list[JsonValue] = [deep, {"error": deep}, {"error": fields}]
+    for value in values:
         result = host_error_from_json(value)
         text = render_host_error(result.unwrap()) if is_successful(result) else result.failure()
         assert "nested too deeply" in text

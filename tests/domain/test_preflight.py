@@ -110,8 +110,8 @@ def test_the_key_is_never_in_it(endpoint: str, observation: Observation) -> None
 
 
 @given(st.one_of(st.builds(Redirected, st.just(302), st.just("y" * 290 + KEY)), st.just(Answered(401))))
-def test_the_mask_is_the_last_gate(observation: Observation) -> None:
-    """Where somebody put the key into a path or a model's name, the registered mask takes it out before the cut."""
+def test_a_key_inside_a_name_is_masked_before_it_is_cut(observation: Observation) -> None:
+    """A key in a path or a model's name is masked, and before anything is cut."""
     judged = verdict(
         observation,
         endpoint=f"http://h/{'x' * 285}{KEY}/v1",
