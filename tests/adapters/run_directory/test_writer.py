@@ -12,8 +12,10 @@ from hypothesis import strategies as st
 from returns.pipeline import is_successful
 
 from clinebox.adapters.run_directory import names
+from clinebox.adapters.run_directory.json_text import json_bytes
 from clinebox.adapters.run_directory.log_cut import cut_bodies
-from clinebox.adapters.run_directory.writer import RunDirectoryWriter, json_bytes
+from clinebox.adapters.run_directory.writer import RunDirectoryWriter
+from clinebox.domain.cline.stream import LINE_LIMIT_BYTES
 from clinebox.domain.json_value import JsonValue
 
 KEY = b"sk-verysecretkey"
@@ -176,6 +178,63 @@ def test_no_depth_of_nesting_raises(depth: int) -> None:
     """Nesting to any depth: handled, never an exception."""
     line = b'{"requestBodyValues":1,"a":' + b"[" * depth + b"]" * depth + b"}"
     assert b"requestBodyValues" not in cut_bodies(line)
+
+
+def test_a_line_that_no_reader_would_read_stays_one_and_gives_no_body_away() -> None:
+    line = b'{"requestBodyValues":"' + b"PROMPT" * 1_500_000 + b'"}'
+    assert len(cut_bodies(line)) == LINE_LIMIT_BYTES + 1
+    assert not cut_bodies(line).strip()
+
+
+@pytest.mark.parametrize(
+    ("line", "kept"),
+    [
+        ('{"requestBodyValues":1}', "{}"),
+        ('{"a":1,"requestBodyValues":{"x":"]}"}}', '{"a":1}'),
+        ('{"a":1 , "requestBodyValues" : [1] , "b":2.50}', '{"a":1 , "b":2.50}'),
+        ('{"a":[1],"requestBodyValues":1,"requestBodyValues":2}', '{"a":[1]}'),
+        ('{"requestBodyValues":1,"requestBodyValues":2}', "{}"),
+        ('[{"requestBodyValues":1},{"requestBodyValues":{"requestBodyValues":2}}]', "[{},{}]"),
+        (r'{"requestBodyValues":1,"msg":"é \ud800 \"requestBodyValues\":1"}', None),
+        ('["requestBodyValues"]', '["requestBodyValues"]'),
+    ],
+)
+def test_what_is_not_a_body_is_written_byte_for_byte(line: str, kept: str | None) -> None:
+    expected = line.replace('"requestBodyValues":1,', "", 1) if kept is None else kept
+    assert cut_bodies(line.encode()) == expected.encode()
+
+
+def test_bytes_that_are_not_utf_8_stay_as_they_are() -> None:
+    assert cut_bodies(b'{"requestBodyValues":1,"a":"\xff"}') == b'{"a":"\xff"}'
+
+
+BODIES: st.SearchStrategy[JsonValue] = st.recursive(
+    st.none() | st.integers() | st.text(max_size=8),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["a", "requestBodyValues", '"', "b,"]), inner, max_size=3)
+    ),
+    max_leaves=12,
+)
+
+
+def less_bodies(value: JsonValue) -> JsonValue:
+    if isinstance(value, dict):
+        return {key: less_bodies(kept) for key, kept in value.items() if key != "requestBodyValues"}
+    return [less_bodies(kept) for kept in value] if isinstance(value, list) else value
+
+
+@given(value=BODIES, indent=st.booleans())
+def test_a_cut_line_is_the_same_json_without_its_bodies(value: JsonValue, *, indent: bool) -> None:
+    """Request bodies are cut at any depth, and nothing else."""
+    line = json.dumps(value, separators=None if indent else (",", ":")).encode()
+    assert json.loads(cut_bodies(line)) == less_bodies(value)
+
+
+@given(line=st.lists(st.sampled_from([*'{}[]",:1 ', '"requestBodyValues":'])).map("".join))
+def test_no_garbage_raises_or_gives_more_lines(line: str) -> None:
+    """One line stays one line."""
+    assert b"\n" not in cut_bodies(line.encode())
 
 
 @given(line=st.binary().filter(lambda line: b"requestBodyValues" not in line))

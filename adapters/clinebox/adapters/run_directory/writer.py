@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
 from returns.result import Failure, Result, Success
 
 from clinebox.adapters.run_directory import names
+from clinebox.adapters.run_directory.facts import RunFacts, facts_json
+from clinebox.adapters.run_directory.json_text import json_bytes
 from clinebox.adapters.run_directory.log_cut import cut_bodies
 from clinebox.adapters.run_directory.sink import FileSink, Mask
 from clinebox.domain.json_value import JsonValue
-
-_LONE_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+from clinebox.domain.outcome.model import Outcome
+from clinebox.domain.outcome.policy import Verdict
+from clinebox.domain.outcome.render import outcome_to_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class RunDirectoryWriter:
 
     def write_json(self, name: str, value: JsonValue) -> None:
         """Write a JSON file, indented, UTF-8 and valid whatever the strings hold."""
-        self.write(name, [json_bytes(value)])
+        self.write(name, [json_bytes(value, indent=1), b"\n"])
 
     def _transform(self, name: str) -> Mask:
         mask = self._mask
@@ -84,11 +84,11 @@ class RunDirectoryWriter:
         self._failures.append(WriteFailure(name, f"{name} could not be written: {error.strerror or error}"))
 
 
-def json_bytes(value: JsonValue) -> bytes:
-    r"""Indented UTF-8 JSON; a lone surrogate, which UTF-8 cannot carry, is written as its `\udXXX` escape."""
-    text = json.dumps(value, ensure_ascii=False, indent=1)
-    escaped = _LONE_SURROGATE.sub(lambda found: f"\\u{ord(found.group()):04x}", text)
-    return escaped.encode("utf-8") + b"\n"
+def outcome_file(
+    outcome: Outcome, verdict: Verdict, facts: RunFacts, extra: Mapping[str, JsonValue]
+) -> dict[str, JsonValue]:
+    """What `outcome.json` holds: the fields of `classify --json`, what judging again needs, `extra`."""
+    return {**outcome_to_json(outcome, verdict), **facts_json(facts), **extra}
 
 
 def _refused(path: Path, why: str) -> Failure[WriteFailure]:

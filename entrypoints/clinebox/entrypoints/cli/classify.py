@@ -48,7 +48,7 @@ def classify(
     paths: Annotated[
         list[str],
         typer.Argument(
-            metavar="PATH...",
+            metavar="PATH",
             help="A run directory, a folder of run directories, Cline's NDJSON output, or - for stdin.",
             show_default=False,
         ),

@@ -32,7 +32,6 @@ def build_app() -> typer.Typer:
     app = typer.Typer(
         name="clinebox",
         help="Run the Cline coding agent in a sandbox, and say the truth about how the run ended.",
-        no_args_is_help=True,
         add_completion=False,
         pretty_exceptions_enable=False,
         rich_markup_mode=None,
@@ -44,16 +43,21 @@ def build_app() -> typer.Typer:
 
 
 def run(argv: Sequence[str]) -> int:
-    """Run one command line; its exit code. Errors have been said when it returns."""
+    """Run one command line; its exit code. Errors have been said when it returns; no words are `--help`."""
     as_json = "--json" in argv
     try:
-        result = get_command(build_app()).main(list(argv), prog_name="clinebox", standalone_mode=False)
+        result = get_command(build_app()).main(
+            list(argv) or ["--help"], prog_name="clinebox", standalone_mode=False
+        )
     except CliError as error:
         report_error(error.code, error.message, as_json=as_json)
         return error.exit_code
     except typer.TyperException as error:
         report_error(USAGE, f"{error.format_message()} See 'clinebox --help'.", as_json=as_json)
         return error.exit_code
+    except SystemExit:
+        # typer 0.29 turns a broken pipe into sys.exit(1), and nothing else; our commands raise typer.Exit.
+        return EXIT_BROKEN_PIPE
     except (KeyboardInterrupt, typer.Abort):
         report_error(INTERRUPTED, "interrupted", as_json=as_json)
         return EXIT_INTERRUPTED
