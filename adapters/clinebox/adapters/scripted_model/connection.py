@@ -90,10 +90,13 @@ class Connection(asyncio.Protocol):
 
     async def send(self, data: bytes) -> None:
         """Hand bytes to the network, not faster than the client takes them."""
-        if self.gone.is_set():
+        # A failed write closes the transport at once, but says so only in the loop's next turn.
+        if self.gone.is_set() or self._link.is_closing():
             raise ClientGoneError
         self._link.write(data)
-        if not self._writable.is_set():
+        if self._writable.is_set():
+            await asyncio.sleep(0)  # a long answer must not keep other clients waiting
+        else:
             await self._first_of(self._writable, None)
 
     async def pause(self, seconds: float) -> None:

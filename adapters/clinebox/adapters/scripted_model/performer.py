@@ -67,6 +67,8 @@ class Performer:
         if fault.hangs:
             await self._connection.wait_for(self._released(), self._turn.for_s)
             return
+        if fault not in BEFORE_HEADERS:
+            await self._connection.pause(self._turn.fault_delay_s)
         if fault in RESETS:
             self._connection.reset()
         else:

@@ -149,7 +149,7 @@ def _with_fault(play: Play, events: tuple[list[Piece], list[Piece], list[Piece]]
     opening, content, closing = events
     match turn.fault:
         case Fault.SSE_ERROR | Fault.SSE_ERROR_MID_STREAM:
-            error = Piece(data_event(json_bytes(_error_object(turn)), style), pause_s=turn.delay_s)
+            error = Piece(data_event(json_bytes(_error_object(turn)), style))
             sent = _before_strike(turn, opening, content)
             return [*sent, error, *(closing[-1:] if turn.done else [])]
         case Fault.MALFORMED_SSE | Fault.MALFORMED_SSE_MID_STREAM:
@@ -159,7 +159,7 @@ def _with_fault(play: Play, events: tuple[list[Piece], list[Piece], list[Piece]]
         case Fault.RESET_MID_STREAM | Fault.CLOSE_MID_STREAM | Fault.HANG_MID_STREAM:
             sent = _before_strike(turn, opening, content)
             rest = [*opening, *content, *closing][len(sent) :]
-            return [*sent, Piece(b"", pause_s=turn.delay_s, strikes=True), *rest]
+            return [*sent, Piece(b"", strikes=True), *rest]
         case _:
             return [*opening, *content, *closing]
 

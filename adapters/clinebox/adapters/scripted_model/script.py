@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from enum import StrEnum
@@ -16,6 +15,13 @@ from pydantic import (
     JsonValue,
     PlainValidator,
     model_validator,
+)
+
+from clinebox.adapters.scripted_model.values import (
+    checked_arguments,
+    checked_headers,
+    checked_json,
+    checked_text,
 )
 
 
@@ -72,55 +78,11 @@ OWN_ANSWERS: Final = frozenset(
 """Faults that say what is answered; `body` and `status` only fill it in."""
 REDIRECT_STATUSES: Final = frozenset({301, 302, 303, 307, 308})
 DEFAULT_REDIRECT_STATUS: Final = 307
-OWN_HEADERS: Final = frozenset({"connection", "content-length", "transfer-encoding"})
-HEADER_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 FIRST_ERROR_STATUS: Final = 300
 
 
-def _text_or_chunks(value: object) -> str | tuple[str, ...]:
-    if isinstance(value, str):
-        return _utf8(value)
-    if isinstance(value, list | tuple) and all(isinstance(part, str) for part in value):
-        return tuple(_utf8(part) for part in value)
-    raise ValueError("must be a text in quotes, or a list of texts (one a chunk)")
-
-
-def _utf8(text: str) -> str:
-    if not text.isprintable() and any("\ud800" <= letter <= "\udfff" for letter in text):
-        raise ValueError("holds half of a surrogate pair, which no UTF-8 stream can carry")
-    return text
-
-
-def _arguments(value: object) -> JsonValue:
-    if isinstance(value, str):
-        return _utf8(value)
-    if isinstance(value, dict):
-        return _json_value(value)
-    raise ValueError("must be a mapping, or a text that is sent as it stands")
-
-
-def _json_value(value: object) -> JsonValue:
-    try:
-        sent: JsonValue = json.loads(json.dumps(value, allow_nan=False, ensure_ascii=False))
-        json.dumps(value, ensure_ascii=False).encode()
-    except (TypeError, ValueError, RecursionError) as error:
-        raise ValueError(f"cannot be sent as JSON: {error}") from error
-    return sent
-
-
-def _headers(value: dict[str, str]) -> dict[str, str]:
-    for name, content in value.items():
-        if not HEADER_NAME.fullmatch(name):
-            raise ValueError(f"{name!r} is no header name")
-        if name.lower() in OWN_HEADERS:
-            raise ValueError(f"{name!r} is set by the server itself")
-        if not (content.isascii() and content.isprintable()):
-            raise ValueError(f"the value of {name!r} must be printable ASCII on one line")
-    return value
-
-
 Seconds = Annotated[float, Field(ge=0, le=86_400, allow_inf_nan=False)]
-TextOrChunks = Annotated[str | tuple[str, ...], PlainValidator(_text_or_chunks)]
+TextOrChunks = Annotated[str | tuple[str, ...], PlainValidator(checked_text)]
 
 
 class ScriptModel(BaseModel):
@@ -133,7 +95,7 @@ class ToolCall(ScriptModel):
     """One call of a tool; `arguments` as a text is sent as it stands, malformed or not."""
 
     name: str
-    arguments: Annotated[JsonValue, PlainValidator(_arguments)] = Field(default_factory=dict)
+    arguments: Annotated[JsonValue, PlainValidator(checked_arguments)] = Field(default_factory=dict)
     id: str | None = None
     """Default `call_<turn>_<n>`, both from 1; `call_<turn>_<n>_<play>` when the turn is repeated."""
 
@@ -182,7 +144,7 @@ class Turn(ScriptModel):
     chunk_size: int = Field(default=16, ge=1)
     """Characters of a chunk, where `text` or `reasoning` is no list, and of the arguments."""
     delay_s: Seconds = 0.0
-    """Before each content chunk but the first, and before a fault that strikes mid-stream."""
+    """Before each content chunk but the first."""
     comments: Comments | None = None
     usage: Usage | None = Field(default_factory=Usage)
     """Null: the server reports none."""
@@ -200,14 +162,20 @@ class Turn(ScriptModel):
     write_bytes: int | None = Field(default=None, ge=1)
     """Cuts the stream in writes of so many bytes, also inside a character."""
     status: Annotated[int, Field(ge=200, le=599)] | None = None
-    body: Annotated[JsonValue, AfterValidator(_json_value)] = None
+    body: Annotated[JsonValue, PlainValidator(checked_json)] = None
     """Sent in place of a completion: a text as it stands, anything else as JSON."""
-    headers: Annotated[dict[str, str], AfterValidator(_headers)] = Field(default_factory=dict)
+    headers: Annotated[dict[str, str], AfterValidator(checked_headers)] = Field(default_factory=dict)
     fault: Annotated[Fault, Field(strict=False)] | None = None
     for_s: Seconds | None = None
     """How long a `hang_*` or `refuse` lasts; without it until released."""
     after_chunks: int | None = Field(default=None, ge=0)
     """When a `*_mid_stream` fault strikes; default: after half of the content chunks, rounded up."""
+    fault_delay_s: Seconds = 0.25
+    """Before a connection is cut after the headers or mid-stream, for the client to read what came before.
+
+    Without it the cut arrives together with the answer, and Cline 3.0.65 has read nothing of it: it
+    tries again, as after a cut behind the headers, where it would give up in mid-answer.
+    """
     location: str | None = None
     """Where a redirect leads; default: to the request's own path, for ever."""
     repeat: int = Field(default=1, ge=-1)
@@ -272,7 +240,13 @@ def _contradictions(turn: Turn) -> tuple[tuple[bool, str], ...]:
 class Script(ScriptModel):
     """The turns, in the order in which they are played."""
 
-    turns: Annotated[tuple[Turn, ...], Field(strict=False, min_length=1)]
+    turns: Annotated[tuple[Turn, ...], Field(strict=False)]
+
+    @model_validator(mode="after")
+    def _has_turns(self) -> Self:
+        if not self.turns:
+            raise ValueError("needs at least one turn")
+        return self
 
     def with_variables(self, variables: Mapping[str, str]) -> Script:
         """The script with each `${name}` of `variables` replaced, literally, in what is sent.

@@ -24,10 +24,24 @@ from clinebox.adapters.scripted_model.script import (
     Turn,
     Usage,
 )
+from clinebox.adapters.scripted_model.values import shown
 
 SCRIPT_LIMIT_BYTES: Final = 32 * 1024 * 1024
-VALUE_LIMIT: Final = 60
-"""Characters of a wrong value that are shown."""
+
+WANTED: Final = {
+    "model_type": "a mapping",
+    "model_attributes_type": "a mapping",
+    "dict_type": "a mapping",
+    "tuple_type": "a list",
+    "string_type": "a text in quotes",
+    "string_unicode": "a text that UTF-8 can carry",
+    "int_type": "a whole number",
+    "int_parsing_size": "a number of fewer digits",
+    "float_type": "a number",
+    "finite_number": "a finite number",
+    "bool_type": "true or false",
+}
+"""What pydantic's error types ask for, in words for people."""
 
 Location = tuple[int | str, ...]
 
@@ -86,6 +100,8 @@ def parse_script(text: str, *, source: str, as_json: bool = False) -> Result[Scr
     problems = tuple(_duplicates(node))
     if problems:
         return Failure(ScriptError(source, problems))
+    if not isinstance(data, list | dict):
+        return _failure(source, node.start_mark.line + 1, f"must be a list of turns, not {shown(data)}")
     # A bare list of turns is a script, too.
     in_list = isinstance(data, list)
     try:
@@ -105,23 +121,32 @@ _Loader.yaml_implicit_resolvers = {
 
 
 def _parsed(text: str, source: str, *, as_json: bool) -> Result[tuple[yaml.Node, object], ScriptError]:
+    """The file's nodes, which know their lines, and its value."""
     try:
-        # JSON allows raw tabs between values only, where YAML does not; lines stay as they are.
         data = json.loads(text) if as_json else None
+        # JSON allows raw tabs between values only, where YAML does not; lines stay as they are.
         node, value = _composed(text.replace("\t", " ") if as_json else text)
-    except json.JSONDecodeError as error:
-        return _failure(source, error.lineno, f"is not JSON: {error.msg}")
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        return _failure(source, mark.line + 1 if mark else None, f"is not YAML: {error.problem}")
-    except yaml.reader.ReaderError as error:
-        line = text.count("\n", 0, error.position) + 1
-        return _failure(source, line, f"is not YAML: the character U+{ord(text[error.position]):04X}")
-    except (RecursionError, ValueError) as error:
-        return _failure(source, None, f"cannot be read: {str(error)[:VALUE_LIMIT] or 'nested too deeply'}")
+    except (ValueError, yaml.YAMLError, RecursionError) as error:
+        return Failure(ScriptError(source, (_unreadable(error, text),)))
     if node is None:
         return _failure(source, None, "is empty; it needs a list of turns")
     return Success((node, data if as_json else value))
+
+
+def _unreadable(error: Exception, text: str) -> ScriptProblem:
+    match error:
+        case json.JSONDecodeError():
+            return ScriptProblem(error.lineno, "", f"is not JSON: {error.msg}")
+        case yaml.MarkedYAMLError():
+            mark = error.problem_mark or error.context_mark
+            return ScriptProblem(mark.line + 1 if mark else None, "", f"is not YAML: {error.problem}")
+        case yaml.reader.ReaderError():
+            line = text.count("\n", 0, error.position) + 1
+            return ScriptProblem(line, "", f"is not YAML: it holds U+{ord(text[error.position]):04X}")
+        case RecursionError():
+            return ScriptProblem(None, "", "is nested too deeply")
+        case _:
+            return ScriptProblem(None, "", f"cannot be read: {error}")
 
 
 def _composed(text: str) -> tuple[yaml.Node | None, object]:
@@ -201,33 +226,28 @@ def _dotted(location: Location) -> str:
 
 
 def _message(details: ErrorDetails) -> str:
-    shown = _shown(details["input"])
-    match details["type"]:
+    value = shown(details["input"])
+    limits = details.get("ctx", {})
+    kind = details["type"]
+    match kind:
         case "extra_forbidden":
             message = _unknown_key(details["loc"])
         case "missing":
             message = "is missing"
-        case "model_type" | "model_attributes_type" | "dict_type":
-            message = f"must be a mapping, not {shown}"
         case "value_error":
             message = details["msg"].removeprefix("Value error, ")
-        case "string_type":
-            message = f"must be a text in quotes, not {shown}"
         case "enum":
-            allowed = str(details.get("ctx", {}).get("expected", "")).replace(" or ", ", ").replace("'", "")
-            message = f"is {shown}; allowed: {allowed}"
+            allowed = str(limits.get("expected", "")).replace(" or ", ", ").replace("'", "")
+            message = f"is {value}; allowed: {allowed}"
+        case "greater_than_equal":
+            message = f"is {value}; allowed: {limits.get('ge')} and more"
+        case "less_than_equal":
+            message = f"is {value}; allowed: up to {limits.get('le')}"
+        case _ if kind in WANTED:
+            message = f"must be {WANTED[kind]}, not {value}"
         case _:
-            message = f"is {shown}: {_lowered(details['msg'])}"
+            message = f"is {value}: {details['msg']}"
     return message
-
-
-def _shown(value: object) -> str:
-    shown = repr(value)
-    return shown if len(shown) <= VALUE_LIMIT else shown[: VALUE_LIMIT - 3] + "..."
-
-
-def _lowered(sentence: str) -> str:
-    return sentence[:1].lower() + sentence[1:]
 
 
 def _unknown_key(location: Location) -> str:

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from clinebox.adapters.scripted_model.log import Requests
 from clinebox.adapters.scripted_model.script import Script
-from clinebox.adapters.scripted_model.server import DEFAULT_MODEL, ScriptedModelServer
+from clinebox.adapters.scripted_model.server import DEFAULT_MODEL, REQUEST_LIMIT_BYTES, ScriptedModelServer
 
 T = TypeVar("T")
 
@@ -59,6 +59,7 @@ def running_scripted_model(
     port: int = 0,
     model: str = DEFAULT_MODEL,
     require_key: str | None = None,
+    request_limit_bytes: int = REQUEST_LIMIT_BYTES,
 ) -> Iterator[RunningScriptedModel]:
     """Play a script in a thread for as long as the context lasts; see `ScriptedModelServer`."""
     loop = asyncio.new_event_loop()
@@ -66,7 +67,13 @@ def running_scripted_model(
     thread.start()
     try:
         server = ScriptedModelServer(
-            script, variables=variables, host=host, port=port, model=model, require_key=require_key
+            script,
+            variables=variables,
+            host=host,
+            port=port,
+            model=model,
+            require_key=require_key,
+            request_limit_bytes=request_limit_bytes,
         )
         _in_loop(loop, server.__aenter__())
         try:
