@@ -78,7 +78,7 @@ class LogReader:
         self._skip = max(offset_bytes, 0)
         self._splitter = LineSplitter()
         self._next = 1
-        self._fold = _LogFold()
+        self._fold = LogFold()
 
     def feed(self, chunk: bytes) -> None:
         """Read on from the file's beginning; what lies before the offset is only counted."""
@@ -100,8 +100,8 @@ class LogReader:
         self._next += len(lines)
 
 
-class _LogFold:
-    """Keeps retries and stream errors until an agent ends, or something comes between."""
+class LogFold:
+    """Folds lines: keeps retries and stream errors until an agent ends, or something comes between."""
 
     def __init__(self) -> None:
         self._records = self._bad = self._oversized = self._faults_count = 0
@@ -113,6 +113,7 @@ class _LogFold:
         self._urls: dict[str, Cited[str]] = {}
 
     def line(self, number: int, line: bytes | int) -> None:
+        """Take one line by its 1-based number; an `int` stands for one over the bound."""
         if isinstance(line, int):
             self._oversized += 1
             return
@@ -173,7 +174,8 @@ class _LogFold:
         if len(self._faults) < FAULTS_LIMIT:
             self._faults.append(fault)
 
-    def facts(self, source: str, size_bytes: int, *, beyond: bool) -> LogFacts:
+    def facts(self, source: str, size_bytes: int, *, beyond: bool = False) -> LogFacts:
+        """What the lines say, as of the file they are in."""
         pending = self._stream_error
         self._drop_retries()
         self._drop_stream_error()

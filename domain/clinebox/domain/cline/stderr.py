@@ -13,6 +13,7 @@ from typing import Final
 
 from clinebox.domain.cline.cited import Cited, cite
 from clinebox.domain.cline.events import NotARecord
+from clinebox.domain.cline.log import LogFacts, LogFold
 from clinebox.domain.cline.stream import LineSplitter, parse_line
 
 STDERR_NAME: Final = "stderr.txt"
@@ -21,6 +22,7 @@ SENTENCE_LIMIT_CHARS: Final = 2_000
 _COLOUR: Final = re.compile(r"\x1b\[[0-9;]*m")
 _JSON_ERROR: Final = b'"type":"error"'
 _PLAIN_ERROR: Final = "error:"
+_LOG_LINE: Final = b'{"level":'
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,17 +35,20 @@ class StderrFacts:
     """A `{"type":"error"}` line's message, or what follows `error:`."""
     first_text: Cited[str] | None = None
     """The first line that is not blank: what a runtime that died before Cline spoke has left."""
+    log: LogFacts | None = None
+    """Records of Cline's own log: they come here when cline.log cannot be written (SURPRISES.md C14)."""
 
 
 class StderrReader:
     """Folds stderr chunk by chunk."""
 
-    __slots__ = ("_error", "_first", "_next", "_source", "_splitter")
+    __slots__ = ("_error", "_first", "_log", "_next", "_source", "_splitter")
 
     def __init__(self, source: str = STDERR_NAME) -> None:
         self._source = source
         self._splitter = LineSplitter()
         self._next = 1
+        self._log: LogFold | None = None
         self._error: Cited[str] | None = None
         self._first: Cited[str] | None = None
 
@@ -54,11 +59,18 @@ class StderrReader:
     def finish(self) -> StderrFacts:
         """The facts of the whole stream."""
         self._fold(self._splitter.finish())
-        return StderrFacts(self._source, self._splitter.size_bytes, self._error, self._first)
+        size_bytes = self._splitter.size_bytes
+        log = self._log.facts(self._source, size_bytes) if self._log is not None else None
+        return StderrFacts(self._source, size_bytes, self._error, self._first, log)
 
     def _fold(self, lines: list[bytes | int]) -> None:
         for number, line in enumerate(lines, self._next):
-            if isinstance(line, bytes) and self._error is None:
+            if isinstance(line, int):
+                continue
+            if line.startswith(_LOG_LINE):
+                self._log = self._log or LogFold()
+                self._log.line(number, line)
+            elif self._error is None:
                 self._look(number, line)
         self._next += len(lines)
 

@@ -288,8 +288,8 @@ class _Lead:
             case TurnUsage():
                 self.turn_counted = True
             case Notice():
-                # Each compaction writes `started` and then how it went.
-                self.compactions += event.kind in _COMPACTION_KINDS and event.phase == "started"
+                # Each compaction writes `started` and then how it went: `completed`, `skipped`, `failed`.
+                self.compactions += event.kind in _COMPACTION_KINDS and event.phase == "completed"
             case _:
                 pass
 

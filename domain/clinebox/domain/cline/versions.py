@@ -24,12 +24,12 @@ class VersionRules:
     missing_finish_reason_is_error: bool
     """Whether a stream that just ends is an error; before, it was an answer, or an empty one."""
     empty_cap_has_own_error: bool
-    """Whether an answer that was capped before any text is nudged, and then told apart from a filtered one."""
+    """Whether an answer that was capped before any text has the cap's error, and not the empty answer's."""
 
     @property
     def silent_retry_s(self) -> int:
         """How long a failing call may be retried without a word: 2, 4, 8, … seconds between the tries."""
-        return 2**self.http_tries - 2
+        return (1 << self.http_tries) - 2
 
 
 VERSION_TABLE: Final = (

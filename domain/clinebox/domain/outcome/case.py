@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from clinebox.domain.cline.cited import Cited
 from clinebox.domain.cline.events import AgentError, RunAborted, RunResult
-from clinebox.domain.cline.log import AgentEnd
+from clinebox.domain.cline.log import AgentEnd, LogFacts
 from clinebox.domain.cline.log_lines import StreamError
 from clinebox.domain.cline.stdout import StdoutFacts
 from clinebox.domain.cline.versions import VersionReading, read_version
@@ -64,9 +64,17 @@ class Case:
         return self.stdout.lead_error
 
     @property
+    def log(self) -> LogFacts | None:
+        """Cline's own log; where it holds nothing, its records may have gone to stderr (SURPRISES.md C14)."""
+        log, stderr = self.evidence.log, self.evidence.stderr
+        if log is not None and log.records:
+            return log
+        return (stderr.log if stderr is not None else None) or log
+
+    @property
     def lead_end(self) -> AgentEnd | None:
         """How the lead's loop ended, by Cline's own log of this very run."""
-        log = self.evidence.log
+        log = self.log
         if log is None or self.stdout is None:
             return None
         return log.end_of(self.stdout.lead_agent_id)
@@ -98,7 +106,7 @@ class Case:
         An earlier fault that was recovered may stand directly before the lead's end, because a stream that
         breaks after content leaves no line of its own (FORMAT.md §6). Then the texts differ.
         """
-        log, error = self.evidence.log, self.lead_error
+        log, error = self.log, self.lead_error
         if log is None or error is None or self.stdout is None:
             return None
         end = self.lead_end

@@ -115,7 +115,7 @@ def _missing_receipt(case: Case) -> tuple[EvidenceEntry, str] | None:
 
 
 def _called_elsewhere(case: Case) -> tuple[EvidenceEntry, str] | None:
-    log, base_url = case.evidence.log, case.evidence.expected_base_url
+    log, base_url = case.log, case.evidence.expected_base_url
     if log is None or base_url is None:
         return None
     stray = next((url for url in log.urls if not is_below(url.value, base_url)), None)
@@ -156,7 +156,7 @@ def _notes(case: Case, finding: Finding) -> tuple[str, ...]:
     version = (case.version.note,) if case.version.note is not None else ()
     elsewhere = _called_elsewhere(case)
     stray = (elsewhere[1],) if elsewhere is not None and finding.reason is not Reason.HARNESS_SETUP else ()
-    log = case.evidence.log
+    log = case.log
     gone = (
         (f"{log.source} is shorter than this run's own offset",)
         if log is not None and log.starts_beyond_end

@@ -61,7 +61,7 @@ def _subagent_failed(case: Case, _finding: Finding, stdout: StdoutFacts) -> Deta
 
 def _logged_cause(case: Case, agent_id: str | None) -> Details:
     """What cline.log says of the same agent: the status that stdout never has."""
-    log = case.evidence.log
+    log = case.log
     end = log.end_of(agent_id) if log is not None else None
     if end is None or log is None:
         return {}
@@ -143,7 +143,7 @@ def _conflicting_evidence(case: Case, _finding: Finding, _stdout: StdoutFacts) -
 
 def _recovered_faults(case: Case, _finding: Finding, stdout: StdoutFacts) -> Details | None:
     # Only a run that went on to its own end has recovered from anything.
-    log, result = case.evidence.log, stdout.run_result
+    log, result = case.log, stdout.run_result
     if log is None or result is None or result.value.finish_reason not in {"completed", "aborted"}:
         return None
     faults: list[JsonValue] = [
@@ -166,7 +166,7 @@ def _output_truncated(case: Case, finding: Finding, _stdout: StdoutFacts) -> Det
 
 
 def _line_truncated(case: Case, _finding: Finding, stdout: StdoutFacts) -> Details | None:
-    log = case.evidence.log
+    log = case.log
     counted = {stdout.source: stdout.oversized_lines}
     if log is not None:
         counted[log.source] = log.oversized_lines

@@ -65,7 +65,7 @@ def _recorded_mistake(case: Case, stdout: StdoutFacts) -> tuple[EvidenceEntry, s
     told = stdout.lead_mistake
     if told is not None:
         return cited_entry(stdout.source, told, "event.error.message"), told.value.message or ""
-    log = case.evidence.log
+    log = case.log
     if log is None or log.mistake is None:
         return None
     return cited_entry(log.source, log.mistake, "details"), log.mistake.value.details
@@ -113,8 +113,8 @@ RULES: Final[tuple[Rule, ...]] = (
     other_result,
     # No result, and nobody of ours ended it.
     killed,
-    killed_while_starting,
     ran_without_stdout,
+    killed_while_starting,
     never_started,
     nothing_at_all,
 )

@@ -51,7 +51,7 @@ def empty_answer(case: Case) -> Finding | None:
     if not case.says(SentenceKind.EMPTY_RESPONSE):
         return None
     said = _error_entry(case, "event.error.message")
-    end, log = case.lead_end, case.evidence.log
+    end, log = case.lead_end, case.log
     if end is None or log is None:
         note = "an empty response, and no cline.log of this run that tells whose fault it is"
         return Finding(Reason.UNKNOWN, said, notes=(note,))
@@ -86,7 +86,7 @@ def _unbroken(retries: tuple[Cited[Retry], ...]) -> tuple[Cited[Retry], ...]:
 
 def model_request(case: Case) -> Finding | None:
     """The status of the last attempt, from cline.log; stdout and stderr never have it (FORMAT.md §5)."""
-    fault, log = case.cause, case.evidence.log
+    fault, log = case.cause, case.log
     if fault is None or log is None or fault.value.status is None:
         return None
     status = fault.value.status
@@ -99,7 +99,7 @@ def model_request(case: Case) -> Finding | None:
 
 def model_transport(case: Case) -> Finding | None:
     """The SDK's own error by name, or, where it leaves no line, Cline's sentence."""
-    fault, log = case.cause, case.evidence.log
+    fault, log = case.cause, case.log
     if fault is not None and log is not None:
         if fault.value.name not in _TRANSPORT_NAMES:
             return None

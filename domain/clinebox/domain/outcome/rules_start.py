@@ -41,12 +41,13 @@ def killed_while_starting(case: Case) -> Finding | None:
     signal = signal_of(process_end(case))
     if signal is None:
         return None
-    return Finding(Reason.NO_RUN_RESULT, _exit(case), f"Cline was ended by {signal} while it was starting.")
+    when = "while it was starting" if case.stdout is not None else "and its output was not read"
+    return Finding(Reason.NO_RUN_RESULT, _exit(case), f"Cline was ended by {signal} {when}.")
 
 
 def ran_without_stdout(case: Case) -> Finding | None:
     """An agent ran, by cline.log, but stdout says nothing of it: lost output, not a failed start."""
-    log = case.evidence.log
+    log = case.log
     if log is None or not log.agent_ends:
         return None
     entry = cited_entry(log.source, log.agent_ends[-1].error, "errorMessage")
@@ -96,7 +97,7 @@ def nothing_at_all(case: Case) -> Finding | None:
         name
         for name, part in (
             ("stdout", case.stdout),
-            ("cline.log", case.evidence.log),
+            ("cline.log", case.log),
             ("stderr", case.evidence.stderr),
         )
         if part is not None
