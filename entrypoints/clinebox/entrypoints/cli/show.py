@@ -21,7 +21,7 @@ from clinebox.entrypoints.cli.terminal_text import plain, shown
 
 TEXT_LIMIT_CHARS: Final = 600
 """How much of the final answer is shown; `--json` and the run directory have all of it."""
-EXCERPT_LIMIT_CHARS: Final = 300
+EXCERPT_LIMIT_CHARS: Final = 180
 PLAIN_WIDTH: Final = 100
 STATUS_WIDTH: Final = 10
 REASON_WIDTH: Final = 22

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable
 from types import TracebackType
 from typing import Final, Self
 
@@ -16,13 +17,22 @@ PATIENCE_S: Final = 1.0
 class SlowProgress:
     """`with SlowProgress("reading runs", total) as bar: bar.advance()`; drawn on stderr, gone at the end."""
 
-    def __init__(self, title: str, total: int, *, visible: bool = True) -> None:
-        console = Console(file=sys.stderr, highlight=False)
+    def __init__(
+        self,
+        title: str,
+        total: int,
+        *,
+        visible: bool = True,
+        console: Console | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        console = console or Console(file=sys.stderr, highlight=False)
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
         shown = visible and console.is_terminal
         self._progress = Progress(*columns, console=console, transient=True, disable=not shown)
         self._task = self._progress.add_task(title, total=total)
-        self._began_s = time.monotonic()
+        self._clock = clock
+        self._began_s = clock()
         self._started = False
 
     def __enter__(self) -> Self:
@@ -37,6 +47,6 @@ class SlowProgress:
     def advance(self) -> None:
         """One more is done."""
         self._progress.advance(self._task)
-        if not self._started and time.monotonic() - self._began_s > PATIENCE_S:
+        if not self._started and self._clock() - self._began_s > PATIENCE_S:
             self._progress.start()
             self._started = True
