@@ -15,7 +15,8 @@ from clinebox.domain.cline.events import RunResult
 from clinebox.domain.cline.stream import LINE_LIMIT_BYTES
 from clinebox.domain.json_value import JsonValue
 from clinebox.domain.outcome.evidence import ExitEvidence, ExpectedSource, RequestedStop, RunEvidence
-from clinebox.domain.outcome.model import StoppedBy
+from clinebox.domain.outcome.failed_step import FailedStep
+from clinebox.domain.outcome.model import Reason, StoppedBy
 from clinebox.domain.receipt import CleanupReceipt, ReceiptFailure
 
 RESULT = b'{"ts":"2026-11-30T16:00:00.000Z","type":"run_result","finishReason":"completed","text":"done"}\n'
@@ -109,6 +110,7 @@ def test_facts_of_a_wrong_type_are_not_there(tmp_path: Path) -> None:
         "cline_version": 3, "exit_code": "0", "signal": ["KILL"], "exec_error": {}, "base_url": 7,
         "expected_sources": {"receipt": 1}, "truncated_sources": [1, None], "receipt_nonce": [],
         "requested_stop": "caller",
+        "failed_step": {"reason": "finished", "failure_kind": "unknown", "message": "forged"},
     }  # fmt: skip
     assert read_own_facts(hostile, "outcome.json") == RunFacts()
     assert read_own_facts([1], "outcome.json") == RunFacts()
@@ -126,6 +128,7 @@ def test_our_own_facts_come_back_as_they_were_written() -> None:
         truncated_sources=frozenset({"stdout.ndjson"}),
         expected_base_url="http://127.0.0.1:8000/v1",
         receipt_nonce="n1",
+        failed_step=FailedStep(Reason.SANDBOX, "provider_unavailable", "no engine"),
     )
     assert read_own_facts(json.loads(json.dumps(facts_json(facts))), "outcome.json") == facts
     assert read_own_facts(facts_json(RunFacts()), "outcome.json") == RunFacts()

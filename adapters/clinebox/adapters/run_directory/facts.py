@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 
 from clinebox.domain.json_value import JsonValue, as_int, as_list, as_mapping, as_text
 from clinebox.domain.outcome.evidence import ExitEvidence, ExpectedSource, RequestedStop
+from clinebox.domain.outcome.failed_step import REASONS as STEP_REASONS
+from clinebox.domain.outcome.failed_step import FailedStep
 from clinebox.domain.outcome.model import StoppedBy
 
 
@@ -24,6 +26,8 @@ class RunFacts:
     truncated_sources: frozenset[str] = field(default_factory=frozenset)
     expected_base_url: str | None = None
     receipt_nonce: str | None = None
+    failed_step: FailedStep | None = None
+    """A step before or after the run that failed: no stream can tell it."""
 
 
 def facts_json(facts: RunFacts) -> dict[str, JsonValue]:
@@ -40,6 +44,7 @@ def facts_json(facts: RunFacts) -> dict[str, JsonValue]:
         "truncated_sources": [*sorted(facts.truncated_sources)],
         "base_url": facts.expected_base_url,
         "receipt_nonce": facts.receipt_nonce,
+        "failed_step": None if facts.failed_step is None else _step_json(facts.failed_step),
     }
 
 
@@ -58,6 +63,7 @@ def read_own_facts(value: JsonValue, source: str) -> RunFacts:
         ),
         expected_base_url=as_text(members.get("base_url")),
         receipt_nonce=as_text(members.get("receipt_nonce")),
+        failed_step=_failed_step(members.get("failed_step")),
     )
 
 
@@ -75,6 +81,18 @@ def _exit(members: dict[str, JsonValue], source: str) -> ExitEvidence | None:
         exec_error=as_text(members.get("exec_error")),
     )
     return None if ended == ExitEvidence(source) else ended
+
+
+def _step_json(step: FailedStep) -> JsonValue:
+    return {"reason": step.reason.value, "failure_kind": step.failure_kind, "message": step.message}
+
+
+def _failed_step(value: JsonValue) -> FailedStep | None:
+    """A step with one of the reasons that a step can have; else it is none."""
+    members = as_mapping(value)
+    reason = next((reason for reason in STEP_REASONS if reason.value == members.get("reason")), None)
+    kind, message = as_text(members.get("failure_kind")), as_text(members.get("message"))
+    return None if reason is None or kind is None or message is None else FailedStep(reason, kind, message)
 
 
 def _requested_stop(value: JsonValue) -> RequestedStop | None:
