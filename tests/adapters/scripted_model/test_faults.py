@@ -47,6 +47,8 @@ def ending_of(server: Any) -> Any:
         (Fault.CLOSE_BEFORE_HEADERS, "fin", False, 0),
         (Fault.CLOSE_AFTER_HEADERS, "fin", True, 0),
         (Fault.CLOSE_MID_STREAM, "fin", True, 5),
+        (Fault.RESET_AT_END, "rst", True, 10),
+        (Fault.CLOSE_AT_END, "fin", True, 10),
     ],
 )
 def test_a_cut_connection_ends_as_the_fault_says(
@@ -58,7 +60,7 @@ def test_a_cut_connection_ends_as_the_fault_says(
     assert ended == ending
     assert data.startswith(b"HTTP/1.1 200 OK\r\n") == has_headers
     assert data.count(b'"content":"') == (chunks + 1 if chunks else 0)
-    assert b"[DONE]" not in data
+    assert (b"[DONE]" in data) == fault.strikes_at_end
     assert not data.endswith(b"0\r\n\r\n")
     assert (record.ending, record.status, record.chunks_sent) == (
         Ending.CUT,
@@ -108,6 +110,7 @@ def test_a_cut_in_a_stream_framed_by_close_looks_like_an_end(client: Any) -> Non
         (Fault.HANG_BEFORE_HEADERS, None, 0),
         (Fault.HANG_AFTER_HEADERS, 200, 0),
         (Fault.HANG_MID_STREAM, 200, 5),
+        (Fault.HANG_AT_END, 200, 10),
     ],
 )
 def test_a_client_that_gives_up_a_hanging_call_is_recorded(
@@ -116,38 +119,26 @@ def test_a_client_that_gives_up_a_hanging_call_is_recorded(
     with running_scripted_model(Script(turns=(faulty(fault),))) as server:
         with raw.connect(server) as connection:
             connection.sendall(raw.request())
-            read_until_it_hangs(connection, status, chunks)
+            server.wait_until(lambda requests: bool(requests) and requests[0].hangs, timeout_s=WAIT_S)
         record = ending_of(server)
     assert (record.ending, record.status, record.chunks_sent) == (Ending.CLIENT_CLOSED, status, chunks)
 
 
-def read_until_it_hangs(connection: socket.socket, status: int | None, chunks: int) -> None:
-    data = b""
-    wanted = chunks + 1 if chunks else 0
-    while status is not None and (b"\r\n\r\n" not in data or data.count(b'"content":"') < wanted):
-        data += connection.recv(65_536)
-
-
-@pytest.mark.parametrize(
-    "fault", [Fault.HANG_BEFORE_HEADERS, Fault.HANG_AFTER_HEADERS, Fault.HANG_MID_STREAM]
-)
+@pytest.mark.parametrize("fault", [fault for fault in Fault if fault.hangs])
 def test_a_released_call_goes_on_with_its_answer(client: Any, fault: Fault) -> None:
     answers: list[Any] = []
     with running_scripted_model(Script(turns=(faulty(fault),))) as server:
         asking = threading.Thread(target=lambda: answers.append(client.ask(server)))
         asking.start()
-        server.wait_until(lambda requests: bool(requests) and requests[0].turn == 1, timeout_s=WAIT_S)
-        while asking.is_alive():
-            server.release()
-            asking.join(0.05)
+        server.wait_until(lambda requests: bool(requests) and requests[0].hangs, timeout_s=WAIT_S)
+        server.release()
+        asking.join(WAIT_S)
         assert ending_of(server).ending is Ending.ANSWERED
     assert answers[0].joined("content") == "0123456789"
     assert answers[0].data[-1] == "[DONE]"
 
 
-@pytest.mark.parametrize(
-    "fault", [Fault.HANG_BEFORE_HEADERS, Fault.HANG_AFTER_HEADERS, Fault.HANG_MID_STREAM]
-)
+@pytest.mark.parametrize("fault", [fault for fault in Fault if fault.hangs])
 def test_a_hang_with_a_time_goes_on_by_itself(client: Any, fault: Fault) -> None:
     with running_scripted_model(Script(turns=(faulty(fault, for_s=0.2),))) as server:
         assert client.ask(server).joined("content") == "0123456789"
@@ -311,15 +302,36 @@ def test_the_answer_before_a_refusal_closes_the_connection(client: Any) -> None:
 def test_a_refusal_with_a_time_ends_by_itself(client: Any) -> None:
     script = Script(turns=(Turn(fault=Fault.REFUSE, for_s=0.3), Turn(text="back")))
     with running_scripted_model(script) as server:
-        refusals = 0
-        while True:
-            try:
-                answer = client.ask(server)
-                break
-            except httpx.ConnectError:
-                refusals += 1
+        refusals, answer = ask_until_answered(client, server)
     assert refusals > 0
     assert answer.joined("content") == "back"
+
+
+def ask_until_answered(client: Any, server: Any) -> tuple[int, Any]:
+    refusals = 0
+    while True:
+        try:
+            return refusals, client.ask(server)
+        except httpx.ConnectError:
+            refusals += 1
+
+
+def test_two_refusals_in_a_row_are_ended_one_by_one(client: Any) -> None:
+    script = Script(turns=(Turn(fault=Fault.REFUSE), Turn(fault=Fault.REFUSE, for_s=3600), Turn(text="back")))
+    with running_scripted_model(script) as server:
+        for _ in range(2):
+            with pytest.raises(httpx.ConnectError):
+                client.ask(server)
+            server.accept_again()
+        assert client.ask(server).joined("content") == "back"
+
+
+@pytest.mark.parametrize("fault", [Fault.RESET_AT_END, Fault.CLOSE_AT_END])
+def test_a_json_answer_cut_at_its_end_is_whole(client: Any, fault: Fault) -> None:
+    with running_scripted_model(Script(turns=(faulty(fault, fault_delay_s=1.0),))) as server:
+        got = client.ask(server, stream=False)
+        assert ending_of(server).ending is Ending.CUT
+    assert json.loads(got.raw)["choices"][0]["message"]["content"] == "0123456789"
 
 
 def test_a_refused_port_is_not_lost_to_another_process() -> None:

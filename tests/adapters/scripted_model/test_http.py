@@ -138,6 +138,22 @@ def test_a_client_that_reads_slowly_gets_every_byte(client: Any) -> None:
         assert client.ask(server).joined("content") == text
 
 
+def test_a_head_request_gets_no_body(raw: Any) -> None:
+    with running_scripted_model(HELLO) as server:
+        data, _ = raw.ask(server, b"HEAD /v1/models HTTP/1.1\r\nConnection: close\r\n\r\n")
+    assert data.startswith(b"HTTP/1.1 404 Not Found\r\n")
+    assert data.endswith(b"\r\n\r\n")
+
+
+def test_progress_is_recorded_while_a_call_lasts(raw: Any) -> None:
+    script = Script(turns=(Turn(text="abcd", chunk_size=1, fault=Fault.HANG_MID_STREAM, after_chunks=3),))
+    with running_scripted_model(script) as server, raw.connect(server) as connection:
+        connection.sendall(raw.request())
+        server.wait_until(lambda requests: bool(requests) and requests[0].hangs, timeout_s=WAIT_S)
+        now = server.requests[0]
+    assert (now.turn, now.status, now.chunks_sent, now.ending) == (1, 200, 3, None)
+
+
 def test_a_key_is_recorded_by_its_digest_alone(client: Any) -> None:
     headers = {"Authorization": "Bearer sk-secret", "X-Api-Key": "sk-secret", "X-Session-Id": "s1"}
     with running_scripted_model(HELLO) as server:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from clinebox.adapters.scripted_model.http1 import HttpRequest
-from clinebox.adapters.scripted_model.performer import Performer
+from clinebox.adapters.scripted_model.performer import Progress
 from clinebox.adapters.scripted_model.records import Ending, RecordedRequest, without_credentials
 from clinebox.domain.json_value import JsonValue
 
@@ -43,11 +43,20 @@ class RequestLog:
         """Note which turn answers."""
         self._replace(replace(self._records[number - 1], turn=turn, play=play))
 
-    def ended(self, number: int, ending: Ending, performer: Performer) -> None:
-        """Note how it ended, and how far it came."""
-        record = self._records[number - 1]
-        progress = replace(record, status=performer.status, chunks_sent=performer.chunks_sent)
-        self._replace(replace(progress, ending=ending, ended_s=self._monotonic()))
+    def moved(self, number: int, progress: Progress) -> None:
+        """Note how far the answer has come."""
+        self._replace(
+            replace(
+                self._records[number - 1],
+                status=progress.status,
+                chunks_sent=progress.chunks_sent,
+                hangs=progress.hangs,
+            )
+        )
+
+    def ended(self, number: int, ending: Ending) -> None:
+        """Note how it ended."""
+        self._replace(replace(self._records[number - 1], ending=ending, ended_s=self._monotonic()))
 
     async def wait_until(self, holds: Callable[[Requests], bool]) -> None:
         """Return as soon as the condition holds."""

@@ -50,6 +50,8 @@ class RecordedRequest:
     """The status that was sent; None when no headers were."""
     chunks_sent: int = 0
     """Content chunks (text, reasoning, pieces of tool calls) handed to the network."""
+    hangs: bool = False
+    """The turn's `hang_*` holds it: now, or when it ended."""
     ended_s: float | None = None
     ending: Ending | None = None
     """None while it lasts."""

@@ -98,8 +98,11 @@ def _whole(turn: Turn, kind: str, data: bytes, headers: dict[str, str] | None = 
     status = turn.status or (DEFAULT_REDIRECT_STATUS if turn.fault is Fault.REDIRECT else 200)
     middle = len(data) // 2 if turn.fault is not None and turn.fault.strikes_mid_stream else 0
     halves = (data[:middle], data[middle:]) if middle else (data,)
-    pieces = tuple(Piece(half, strikes=bool(middle) and place == 1) for place, half in enumerate(halves))
-    return Response(status, _headers(turn, {"content-type": kind, **(headers or {})}), pieces, len(data))
+    pieces = [Piece(half, strikes=bool(middle) and place == 1) for place, half in enumerate(halves)]
+    pieces += _strike_at_end(turn)
+    return Response(
+        status, _headers(turn, {"content-type": kind, **(headers or {})}), tuple(pieces), len(data)
+    )
 
 
 def _unstreamed(play: Play) -> Response:
@@ -161,7 +164,7 @@ def _with_fault(play: Play, events: tuple[list[Piece], list[Piece], list[Piece]]
             rest = [*opening, *content, *closing][len(sent) :]
             return [*sent, Piece(b"", strikes=True), *rest]
         case _:
-            return [*opening, *content, *closing]
+            return [*opening, *content, *closing, *_strike_at_end(turn)]
 
 
 def _before_strike(turn: Turn, opening: list[Piece], content: list[Piece]) -> list[Piece]:
@@ -170,6 +173,10 @@ def _before_strike(turn: Turn, opening: list[Piece], content: list[Piece]) -> li
         return opening[:-1]
     count = (len(content) + 1) // 2 if turn.after_chunks is None else turn.after_chunks
     return [*opening, *content[:count]] if count else opening[:-1]
+
+
+def _strike_at_end(turn: Turn) -> list[Piece]:
+    return [Piece(b"", strikes=True)] if turn.fault is not None and turn.fault.strikes_at_end else []
 
 
 def _error_object(turn: Turn) -> JsonValue:

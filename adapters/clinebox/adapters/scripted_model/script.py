@@ -26,19 +26,27 @@ from clinebox.adapters.scripted_model.values import (
 
 
 class Fault(StrEnum):
-    """What goes wrong with a turn. `*_mid_stream` strikes after `after_chunks` content chunks."""
+    """What goes wrong with a turn.
+
+    `*_mid_stream` strikes after `after_chunks` content chunks, `*_at_end` after all that a client waits
+    for (`[DONE]`, or the last byte of the length announced). `reset_*` ends with RST, `close_*` with FIN.
+    """
 
     REFUSE = "refuse"
     """Connections are refused while this is the next turn: see `ScriptedModelServer`."""
     RESET_BEFORE_HEADERS = "reset_before_headers"
     RESET_AFTER_HEADERS = "reset_after_headers"
     RESET_MID_STREAM = "reset_mid_stream"
+    RESET_AT_END = "reset_at_end"
     CLOSE_BEFORE_HEADERS = "close_before_headers"
     CLOSE_AFTER_HEADERS = "close_after_headers"
     CLOSE_MID_STREAM = "close_mid_stream"
+    CLOSE_AT_END = "close_at_end"
+    """Without the last chunk of the chunked coding: FIN where RFC 9112 calls the body incomplete."""
     HANG_BEFORE_HEADERS = "hang_before_headers"
     HANG_AFTER_HEADERS = "hang_after_headers"
     HANG_MID_STREAM = "hang_mid_stream"
+    HANG_AT_END = "hang_at_end"
     HTML = "html"
     """A page of HTML with status 200, as a captive portal or a wrong port sends."""
     JSON = "json"
@@ -62,6 +70,11 @@ class Fault(StrEnum):
     def strikes_mid_stream(self) -> bool:
         """Whether part of the answer comes before it."""
         return self.endswith("_mid_stream")
+
+    @property
+    def strikes_at_end(self) -> bool:
+        """Whether the whole answer comes before it."""
+        return self.endswith("_at_end")
 
 
 class Framing(StrEnum):

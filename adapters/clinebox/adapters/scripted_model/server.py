@@ -6,6 +6,7 @@ import asyncio
 import hmac
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from types import TracebackType
 from typing import Final, Self
 
@@ -13,7 +14,7 @@ from returns.pipeline import is_successful
 
 from clinebox.adapters.scripted_model.completion import Play
 from clinebox.adapters.scripted_model.connection import ClientGoneError, Connection
-from clinebox.adapters.scripted_model.http1 import BadRequestError, HttpRequest, read_request
+from clinebox.adapters.scripted_model.http1 import BadRequestError, HttpRequest, read_request, response_head
 from clinebox.adapters.scripted_model.listening import Door
 from clinebox.adapters.scripted_model.log import RequestLog, Requests
 from clinebox.adapters.scripted_model.performer import PLAIN_TURN, ConnectionCutError, Performer, framing_of
@@ -32,10 +33,10 @@ TURNS_TO_ACCEPT: Final = 4
 class ScriptedModelServer:
     """Plays `script` to whoever asks; use it as `async with ScriptedModelServer(script) as server`.
 
-    The first turn that is not used up and matches, answers a `POST /v1/.../chat/completions`. After the
+    The first turn that is not used up and matches answers a `POST /v1/.../chat/completions`. After the
     last turn: status 400, which Cline does not retry, with a sentence that says so. A turn with
     `fault: refuse` shuts the port once all turns before it are used up and answered: for `for_s`, or
-    until `accept_again()`.
+    until `accept_again()`. While it refuses, nothing can be counted: there is no request.
 
     `variables` replace `${name}` in what is sent. With `require_key`, other keys get 401 and use up
     no turn. `monotonic` times the records, `wall_clock` gives `created`. OSError when the port cannot
@@ -157,8 +158,15 @@ class ScriptedModelServer:
         number = self._log.arrived(request, body)
         turn, response = self._response(request, body, number, is_json=is_successful(parsed))
         keeps_alive = request.keeps_alive and self._playbook.refusal is None
+        if request.method == "HEAD":
+            response = replace(response, pieces=())
         framing = framing_of(response, http11=request.version == "HTTP/1.1", keeps_alive=keeps_alive)
-        performer = Performer(connection, turn, lambda: self._released)
+        performer = Performer(
+            connection,
+            turn,
+            released=lambda: self._released,
+            report=lambda progress: self._log.moved(number, progress),
+        )
         ending = Ending.SERVER_STOPPED
         try:
             await performer.send(response, framing)
@@ -170,15 +178,15 @@ class ScriptedModelServer:
             ending = Ending.SERVER_STOPPED if self._stopping else Ending.CLIENT_CLOSED
             raise
         finally:
-            self._log.ended(number, ending, performer)
+            self._log.ended(number, ending)
         return framing.keeps_alive
 
     async def _refuse(self, connection: Connection, bad: BadRequestError) -> None:
         response = error_response(bad.status, bad.message, "bad_request")
         try:
-            await Performer(connection, PLAIN_TURN, lambda: self._released).send(
-                response, framing_of(response, http11=True, keeps_alive=False)
-            )
+            framing = framing_of(response, http11=True, keeps_alive=False)
+            await connection.send(response_head(response.status, response.headers, framing))
+            await connection.send(b"".join(piece.data for piece in response.pieces))
             await connection.close_after_reading()
         except ClientGoneError:
             connection.abort()
