@@ -22,6 +22,12 @@ def test_a_directory_with_only_a_facts_file_is_a_run(tmp_path: Path) -> None:
         assert list(find_runs(run)) == [RunDirectory(run)]
 
 
+def test_a_run_that_left_only_its_outcome_and_a_work_directory_is_a_run(tmp_path: Path) -> None:
+    run = run_at(tmp_path / "a", "outcome.json")
+    (run / "workdir").mkdir()
+    assert list(find_runs(tmp_path)) == [RunDirectory(run)]
+
+
 def test_a_folder_that_describes_its_runs_in_a_meta_file_is_still_a_folder(tmp_path: Path) -> None:
     (tmp_path / "meta.json").write_bytes(b"{}")
     run = run_at(tmp_path / "a")

@@ -10,10 +10,9 @@ from typing import Final, TypeAlias
 
 from clinebox.adapters.run_directory import names
 
-_STREAMS: Final = frozenset(
-    {names.STDOUT, names.CLINE_LOG, names.CLINE_LOG_EXCERPT, names.STDERR, names.RECEIPT}
+_MARKS: Final = frozenset(
+    {names.STDOUT, names.CLINE_LOG, names.CLINE_LOG_EXCERPT, names.STDERR, names.RECEIPT, names.OUTCOME}
 )
-_FACTS: Final = frozenset({names.META, names.OUTCOME})
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +95,8 @@ def _visit(here: Path, seen: set[tuple[int, int]], waiting: list[Path]) -> Itera
     except OSError as error:
         yield NoRun(here, UNREADABLE, f"{str(here)!r} cannot be read: {error.strerror}")
         return
-    if _STREAMS.intersection(entries) or (_FACTS.intersection(entries) and not folders):
+    # A meta.json may also describe the folder of runs that it stands in.
+    if _MARKS.intersection(entries) or (names.META in entries and not folders):
         yield RunDirectory(here)
     else:
         waiting.extend(reversed(folders))

@@ -15,7 +15,8 @@ Mask: TypeAlias = Callable[[bytes], bytes]
 class FileSink:
     """Takes chunks of any size; the file appears whole, or not at all. Errors go to `failed`, never up.
 
-    A line is held until it ends: memory is the longest line, which the supervisor's output bound limits.
+    Without any chunk there is no file, and one empty chunk makes an empty one: "not there" and "empty" are
+    different evidence. A line is held until it ends: memory is the longest line, which the supervisor's output bound limits.
     """
 
     def __init__(self, path: Path, transform: Mask, failed: Callable[[str, OSError], None]) -> None:
@@ -24,10 +25,10 @@ class FileSink:
         self._transform = transform
         self._failed = failed
         self._pending: list[bytes] = []
+        self._began = False
         self._file: BinaryIO | None = None
 
     def __enter__(self) -> Self:
-        self._attempt(self._open)
         return self
 
     def __exit__(
@@ -39,6 +40,9 @@ class FileSink:
 
     def write(self, chunk: bytes) -> None:
         """Take the next chunk; after a failure the rest is ignored."""
+        if not self._began:
+            self._began = True
+            self._attempt(self._open)
         head, end, rest = chunk.rpartition(b"\n")
         if not end:
             self._pending.append(chunk)
