@@ -36,8 +36,8 @@ _DOUBLE_QUOTED_SPECIAL: Final = re.compile(r'(["$`\\])')
 def forms_of(secret: str) -> frozenset[bytes]:
     r"""Every byte string of 8 or more bytes that gives the secret, or a whole line of it, away.
 
-    >>> sorted(form.decode() for form in forms_of('pa"ss word'))[:4]
-    ['706122737320776f7264', '706122737320776F7264', 'BhInNzIHdvcm', 'NzIHdvcm']
+    >>> {b'pa"ss word', b'pa%22ss+word', b'706122737320776f7264'} < forms_of('pa"ss word')
+    True
     """
     found: set[bytes] = set()
     for part in parts_of(secret):

@@ -2,8 +2,8 @@ r"""Writes text with parts covered by `***`, so that a JSON record stays a JSON 
 
 Bytes are matched, not JSON values, so a match may begin or end in the middle of an escape (`\n` + `AAAAAAA`
 holds the secret `nAAAAAAA`) or reach over quotes and numbers. In a line that begins like a record (`{"`)
-a cut escape is completed, quotes and punctuation stay, and what is covered outside strings (a number)
-becomes `1`. In every other line a covered stretch is simply `***`.
+a cut escape is completed, quotes and punctuation stay, and a number that is covered becomes `1`. In every
+other line a covered stretch is simply `***`.
 """
 
 from __future__ import annotations
@@ -18,6 +18,9 @@ _BLANKS: Final = b" \t\r"
 _PUNCTUATION: Final = b"{}[]:, \t\r\n"
 _NUMBER_PUNCTUATION: Final = b"+-."
 _DIGITS: Final = b"0123456789"
+_BEFORE_VALUE: Final = b":[," + _NUMBER_PUNCTUATION + b"eE" + _DIGITS
+"""What a number, or `true`, may directly follow; anything else is no record any more."""
+_NUMBER: Final = b"1"
 _STRING_REST: Final = re.compile(rb'[^"\\]*(?:\\.[^"\\]*)*\\?', re.DOTALL)
 _CUT_ESCAPE: Final = re.compile(rb"\\(?:u[0-9a-fA-F]{0,3})?")
 _LONGEST_CUT_ESCAPE: Final = 5
@@ -44,8 +47,8 @@ class RecordWriter:
         """The escape that the input has begun and not ended, inside a string."""
         self._masking = False
         """Whether a mask was written and nothing since."""
-        self._previous = b""
-        """The last byte of input, inside a record."""
+        self._previous = b"{"
+        """The last byte of input that is no blank, inside a record."""
 
     def copy(self) -> RecordWriter:
         """An independent writer at the same place."""
@@ -108,7 +111,7 @@ class RecordWriter:
         inside = (self._place is _Place.IN_STRING) != bool(quotes & 1)
         self._place = _Place.IN_STRING if inside else _Place.IN_RECORD
         self._escape = _cut_escape(text) if inside else b""
-        self._previous = data[-1:]
+        self._previous = data.rstrip(_BLANKS)[-1:] or self._previous
 
     def _cover_in_record(self, data: bytes) -> bytes:
         written = bytearray()
@@ -119,7 +122,6 @@ class RecordWriter:
             else:
                 self._cover_outside(data[at : at + 1], written)
                 at += 1
-        self._previous = data[-1:] or self._previous
         return bytes(written)
 
     def _cover_string(self, data: bytes, at: int, written: bytearray) -> int:
@@ -133,18 +135,19 @@ class RecordWriter:
         self._escape = _cut_escape(text) if end == len(text) else b""
         if at < len(data):
             written += b'"'
-            self._place, self._masking = _Place.IN_RECORD, False
+            self._place, self._masking, self._previous = _Place.IN_RECORD, False, b'"'
         return at + 1 if end < len(text) else at
 
     def _cover_outside(self, byte: bytes, written: bytearray) -> None:
-        """Keep what gives a record its structure; a number, or anything else, becomes `1`."""
-        exponent = byte in b"eE" and self._previous in _DIGITS and self._previous != b""
+        """Keep what gives a record its structure; a number (or `true`) becomes `1`."""
+        exponent = byte in b"eE" and self._previous in _DIGITS
         if byte == b'"' or byte in _PUNCTUATION or byte in _NUMBER_PUNCTUATION or exponent:
             written += byte
             self._masking = False
         else:
-            written += self._mask(b"1")
-        self._previous = byte
+            written += self._mask(_NUMBER if self._previous in _BEFORE_VALUE else MASK)
+        if byte not in _BLANKS:
+            self._previous = byte
         if byte == b'"':
             self._place = _Place.IN_STRING
         elif byte == b"\n":
