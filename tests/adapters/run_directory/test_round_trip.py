@@ -48,7 +48,7 @@ def write_and_judge(
     first = classify(evidence).unwrap()
     writer = RunDirectoryWriter.create(path, mask=bytes).unwrap()
     for name, content in files.items():
-        writer.write(name, [content[at : at + 1000] for at in range(0, len(content), 1000)])
+        writer.write(name, [b"", *(content[at : at + 1000] for at in range(0, len(content), 1000))])
     kept = replace(facts, receipt_nonce=nonce)
     writer.write_json(names.OUTCOME, outcome_file(first, decide(first), kept, {"reward": 1.0}))
     assert writer.failures == ()

@@ -16,7 +16,8 @@ class FileSink:
     """Takes chunks of any size; the file appears whole, or not at all. Errors go to `failed`, never up.
 
     Without any chunk there is no file, and one empty chunk makes an empty one: "not there" and "empty" are
-    different evidence. A line is held until it ends: memory is the longest line, which the supervisor's output bound limits.
+    different evidence. A line is held until it ends: memory is the longest line, which the supervisor's
+    output bound limits.
     """
 
     def __init__(self, path: Path, transform: Mask, failed: Callable[[str, OSError], None]) -> None:
