@@ -130,7 +130,7 @@ class Run:
 
     def says(self, text: str, tokens_in: int = 100) -> Run:
         chunk = self.event("content_start", contentType="text", text=text, accumulated=text)
-        return chunk.usage(tokens_in).event("content_end", contentType="text", text=text)
+        return chunk.usage(tokens_in, tokens_in // 10).event("content_end", contentType="text", text=text)
 
     def calls(self, tool: str = "run_commands", call_id: str = "call_0", **arguments: object) -> Run:
         return self.event(

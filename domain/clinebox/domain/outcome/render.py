@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from clinebox.domain.json_value import JsonValue
-from clinebox.domain.outcome.model import EvidenceEntry, Outcome, Reason, Usage
+from clinebox.domain.outcome.model import EvidenceEntry, Outcome, Reason, Status, Usage
 from clinebox.domain.outcome.policy import Verdict
 
 LINE_LIMIT_CHARS: Final = 300
@@ -33,6 +33,16 @@ MEANINGS: Final[dict[Reason, str]] = {
     Reason.UNCONFIRMED_CLEANUP: "nobody confirmed that the run's processes are gone",
     Reason.UNKNOWN: "no rule explains how the run ended",
 }
+
+_OWN_SENTENCES: Final = frozenset(
+    {
+        Reason.NO_RUN_RESULT,
+        Reason.DEADLINE_BEFORE_OUTPUT,
+        Reason.OUTPUT_LIMIT,
+        Reason.UNCONFIRMED_CLEANUP,
+    }
+)
+"""Reasons whose text is a whole sentence of ours."""
 
 
 def outcome_to_json(outcome: Outcome, verdict: Verdict) -> dict[str, JsonValue]:
@@ -83,15 +93,17 @@ def entry_to_json(entry: EvidenceEntry) -> JsonValue:
 def explain(outcome: Outcome) -> str:
     """One line for people: what happened, why, and where that is written; no control characters."""
     status = f" (HTTP {outcome.status_code})" if outcome.status_code is not None else ""
-    said = f": {outcome.text}" if outcome.text and outcome.status != "completed" else ""
-    where = f" [{_place(outcome.evidence[0])}]" if outcome.evidence else ""
-    line = printable(f"{outcome.status}/{outcome.reason}{status}: {MEANINGS[outcome.reason]}{said}")
-    return _cut(line, LINE_LIMIT_CHARS - len(where)) + printable(where)
+    means = MEANINGS[outcome.reason]
+    if outcome.text and outcome.status is not Status.COMPLETED:
+        means = outcome.text if outcome.reason in _OWN_SENTENCES else f"{means}: {outcome.text}"
+    where = f" {printable(_place(outcome.evidence[0]))}" if outcome.evidence else ""
+    line = printable(f"{outcome.status}/{outcome.reason}{status}: {means}")
+    return _cut(line, LINE_LIMIT_CHARS - len(where)) + where
 
 
 def _place(entry: EvidenceEntry) -> str:
     line = "" if entry.line is None else f":{entry.line}"
-    return f"{entry.source}{line} {entry.field}"
+    return f"[{entry.source}{line} {entry.field}]"
 
 
 def printable(text: str) -> str:

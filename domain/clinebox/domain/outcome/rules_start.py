@@ -27,13 +27,21 @@ def killed(case: Case) -> Finding | None:
 
 
 def _killed_sentence(case: Case, stdout: StdoutFacts) -> str:
-    signal = signal_of(process_end(case))
-    how = f"was ended by {signal}" if signal else "ended"
-    text = f"Cline {how} without a result, and not by clinebox."
+    text = f"Cline {_how(process_end(case))} without a result, and not by clinebox."
     if stdout.tools.open_calls:
         tool = stdout.tools.open_calls[-1].value.tool_name
         text += f" Its last record is an open call of {tool}: the task itself may have killed it."
     return text
+
+
+def _how(end: ExitEvidence | None) -> str:
+    signal = signal_of(end)
+    if signal is not None:
+        return f"was ended by {signal}"
+    if end is None or end.exit_code is None:
+        return "ended"
+    # FORMAT.md §4: 0 is also what a SIGINT leaves.
+    return f"ended with exit code {end.exit_code}"
 
 
 def killed_while_starting(case: Case) -> Finding | None:
