@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from clinebox.adapters.scripted_model import load_script
+from clinebox.adapters.scripted_model import Fault, Match, ToolCall, Turn, Usage, load_script, parse_script
 
 EXAMPLES = sorted((Path(__file__).parents[3] / "examples" / "scripts").glob("*.yaml"))
 
@@ -44,3 +44,11 @@ def test_the_demos_edit_turns_its_failing_program_into_a_passing_one(tmp_path: P
     assert source.count(str(edit["old_text"])) == 1
     path.write_text(source.replace(str(edit["old_text"]), str(edit["new_text"])))
     assert verdict(program) == 0
+
+
+def test_the_manual_names_every_key_and_fault_and_its_script_can_be_played() -> None:
+    manual = (Path(__file__).parents[3] / "docs" / "scripted-model.md").read_text()
+    names = [*Turn.model_fields, *Match.model_fields, *Usage.model_fields, *ToolCall.model_fields, *Fault]
+    assert [name for name in names if f"`{name}`" not in manual] == []
+    block = manual.partition("```yaml\n")[2].partition("```")[0]
+    assert len(parse_script(block, source="the manual").unwrap().turns) == 3
