@@ -84,7 +84,7 @@ def verdict(
     """Refuse on 401, proceed on everything else. Total; the key is in no sentence.
 
     `key_variable` is the environment variable that holds the key, None when the configuration itself does.
-    Credentials in the endpoint and in a redirect's location are not shown; `mask` goes over all that is given.
+    Credentials in the endpoint and in a redirect's location are not shown; `mask` goes over every text.
     """
     asked = f"{shown_url(mask(endpoint))} for model {_shown(model, mask)}"
     match observation:
