@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -308,6 +309,31 @@ def test_a_reader_that_goes_away_is_no_error() -> None:
         process.stdout.close()
         assert process.stderr.read() == b""
     assert process.returncode == 141
+
+
+def test_a_full_disk_behind_stdout_is_a_sentence() -> None:
+    with Path("/dev/full").open("wb") as full:
+        ran = subprocess.run(
+            [*COMMAND, "classify", "--json", "3.0.57/plain"], cwd=CORPUS, stdout=full, stderr=subprocess.PIPE,
+            env=ENVIRONMENT, check=False, timeout=60,
+        )  # fmt: skip
+    assert ran.returncode == 2
+    assert ran.stderr == b"clinebox: the output could not be written: No space left on device\n"
+
+
+def test_an_interrupt_is_said_and_ends_with_130(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "slow.ndjson")
+    process = subprocess.Popen(
+        [*COMMAND, "classify", "--json", "slow.ndjson"], cwd=tmp_path, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, env=ENVIRONMENT,
+    )  # fmt: skip
+    # This open returns when the command has opened its end: then it is reading.
+    with process, (tmp_path / "slow.ndjson").open("wb"):
+        process.send_signal(signal.SIGINT)
+        said_json, said_people = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert json.loads(said_json) == {"error": {"code": "interrupted", "message": "interrupted"}}
+    assert said_people == b""
 
 
 @pytest.mark.parametrize(

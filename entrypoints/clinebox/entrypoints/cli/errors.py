@@ -18,6 +18,7 @@ EXIT_BROKEN_PIPE: Final = 141
 
 USAGE: Final = "usage"
 INTERRUPTED: Final = "interrupted"
+IO: Final = "io"
 
 
 class CliError(Exception):

@@ -17,7 +17,9 @@ from clinebox.entrypoints.cli.errors import (
     EXIT_BROKEN_PIPE,
     EXIT_INTERRUPTED,
     EXIT_OK,
+    EXIT_USAGE,
     INTERRUPTED,
+    IO,
     USAGE,
     CliError,
     report_error,
@@ -44,24 +46,28 @@ def build_app() -> typer.Typer:
 
 def run(argv: Sequence[str]) -> int:
     """Run one command line; its exit code. Errors have been said when it returns; no words are `--help`."""
-    as_json = "--json" in argv
+    as_json = "--json" in (argv[: argv.index("--")] if "--" in argv else argv)
     try:
-        result = get_command(build_app()).main(
-            list(argv) or ["--help"], prog_name="clinebox", standalone_mode=False
-        )
+        _invoke(list(argv) or ["--help"])
+    except typer.Exit as end:
+        return end.exit_code
     except CliError as error:
         report_error(error.code, error.message, as_json=as_json)
         return error.exit_code
     except typer.TyperException as error:
         report_error(USAGE, f"{error.format_message()} See 'clinebox --help'.", as_json=as_json)
         return error.exit_code
-    except SystemExit:
-        # typer 0.29 turns a broken pipe into sys.exit(1), and nothing else; our commands raise typer.Exit.
-        return EXIT_BROKEN_PIPE
     except (KeyboardInterrupt, typer.Abort):
         report_error(INTERRUPTED, "interrupted", as_json=as_json)
         return EXIT_INTERRUPTED
-    return result if isinstance(result, int) else EXIT_OK
+    return EXIT_OK
+
+
+def _invoke(argv: list[str]) -> None:
+    # Not the command's own `main`: typer 0.29 ends an interrupt and a broken pipe there without a word.
+    command = get_command(build_app())
+    with command.make_context("clinebox", argv) as context:
+        command.invoke(context)
 
 
 def main() -> None:
@@ -71,10 +77,20 @@ def main() -> None:
         code = run(sys.argv[1:])
         sys.stdout.flush()
     except BrokenPipeError:
-        # The reader (`head`) has gone. Python flushes stdout again at exit and would complain.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # The reader (`head`) has gone.
+        _write_no_more()
         code = EXIT_BROKEN_PIPE
+    except OSError as error:
+        # Stdout itself is full or gone; the commands' own files have their own sentences.
+        _write_no_more()
+        report_error(IO, f"the output could not be written: {error.strerror}", as_json=False)
+        code = EXIT_USAGE
     sys.exit(code)
+
+
+def _write_no_more() -> None:
+    """Python flushes stdout once more at exit, and would complain again."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _write_what_the_terminal_cannot_as_escapes() -> None:
