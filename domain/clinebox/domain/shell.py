@@ -6,8 +6,8 @@ Pure builders for `bash -p -c TEXT` (bash 4 or newer). Every foreign value is qu
 from __future__ import annotations
 
 import shlex
-from enum import IntEnum
-from typing import Final, NewType
+from enum import IntEnum, StrEnum
+from typing import NewType
 
 from returns.result import Failure, Result, Success
 
@@ -29,14 +29,15 @@ class ShellExit(IntEnum):
     """A stop, or another launch, made the claim first: nothing was started."""
 
 
-class StopAnswer:
+class StopAnswer(StrEnum):
     """The one word that a stop prints."""
 
-    FENCED: Final = "fenced"
+    FENCED = "fenced"
     """The stop came before the launch; it wrote the receipt, and nothing can be launched any more."""
-    REQUESTED: Final = "requested"
-    FINISHED: Final = "finished"
-    """The receipt was there already."""
+    REQUESTED = "requested"
+    """A supervisor is there, or was: its receipt will follow."""
+    FINISHED = "finished"
+    """A receipt was there already."""
 
 
 def session_directory(path: str) -> Result[SessionDirectory, str]:
@@ -84,35 +85,30 @@ exec -a cb-supervisor bash -p ./{names.SUPERVISOR_SCRIPT} .
 """
 
 
-def stop_text(directory: SessionDirectory, by: StoppedBy, *, launched: bool) -> str:
+def stop_text(directory: SessionDirectory, by: StoppedBy) -> str:
     """Stop now, whatever state the launch is in; prints one word of `StopAnswer`.
 
-    Before the launch the stop makes the claim, so that no launch can win any more, and writes the receipt.
-    `launched` says that the caller knows of a launch: then a missing claim is the agent's doing and proves
-    nothing, so it is refused with CANNOT_WRITE.
+    The request is left in any case: what else lies in the directory may be the agent's work. Before the
+    launch the stop then makes the claim, so that no launch can win any more, and writes the receipt itself.
+    The nonce proves that it is before: a supervisor removes it first of all.
     """
-    claim = f"""mkdir -p -- "$dir" || exit {ShellExit.CANNOT_WRITE}
-set -C
-{{ printf 'stop\\n' > "$dir/{names.LAUNCH_CLAIM}"; }} 2> /dev/null
-set +C
-"""
     return f"""{_head(directory)}
 by={shlex.quote(by.value)}
 umask 077
-{"" if launched else claim}cd -- "$dir" || exit {ShellExit.CANNOT_WRITE}
+mkdir -p -- "$dir" && cd -- "$dir" || exit {ShellExit.CANNOT_WRITE}
+{_request(names.STOP_REQUEST)}
 [[ -e {names.RECEIPT} ]] && {{ echo {StopAnswer.FINISHED}; exit 0; }}
-read -r owner _ < {names.LAUNCH_CLAIM} || exit {ShellExit.CANNOT_WRITE}
-if [[ $owner == stop ]]; then
-  read -r nonce 2> /dev/null < {names.NONCE}
-  case $nonce in '' | *[!A-Za-z0-9_-]*) nonce=null ;; *) nonce="\\"$nonce\\"" ;; esac
-  printf '{{"cleanup_confirmed":true,"error":null,"nonce":%s,"stopped_by":"%s"}}\\n' "$nonce" "$by" \\
-    > {names.RECEIPT}.new && mv -f {names.RECEIPT}.new {names.RECEIPT} || exit {ShellExit.CANNOT_WRITE}
-  rm -f {names.NONCE}
-  echo {StopAnswer.FENCED}
-else
-  {_request(names.STOP_REQUEST)}
-  echo {StopAnswer.REQUESTED}
-fi
+set -C
+{{ printf 'stop\\n' > "$dir/{names.LAUNCH_CLAIM}"; }} 2> /dev/null
+set +C
+nonce=
+read -r owner _ 2> /dev/null < {names.LAUNCH_CLAIM}
+read -r nonce 2> /dev/null < {names.NONCE}
+[[ $owner == stop && $nonce =~ ^[A-Za-z0-9_-]+$ ]] || {{ echo {StopAnswer.REQUESTED}; exit 0; }}
+printf '{{"cleanup_confirmed":true,"error":null,"nonce":"%s","stopped_by":"%s"}}\\n' "$nonce" "$by" \\
+  > {names.RECEIPT}.new && mv -f {names.RECEIPT}.new {names.RECEIPT} || exit {ShellExit.CANNOT_WRITE}
+rm -f {names.NONCE}
+echo {StopAnswer.FENCED}
 """
 
 

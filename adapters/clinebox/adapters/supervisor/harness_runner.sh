@@ -33,7 +33,7 @@ become_harness() {
   exec >&3 2>&4
   close_strays
   cd -- "$DIRECTORY" || exit 126
-  unset OLDPWD SHLVL
+  unset OLDPWD
   for pair in "${ENVIRONMENT[@]}"; do export "$pair" || exit 126; done
   exec -- "${ARGUMENTS[@]}"
 }

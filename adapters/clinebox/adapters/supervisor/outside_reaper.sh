@@ -23,7 +23,7 @@ main() {
     scan
   fi
   list_members 32
-  printf '{"supervisor":"%s","ended":%d,"left":%s}\n' "$supervisor" "$ENDED" "$LISTED"
+  printf '{"supervisor":"%s","ended":%d,"survivors":%s}\n' "$supervisor" "$ENDED" "$LISTED"
 }
 
 { main "$@"; exit; }

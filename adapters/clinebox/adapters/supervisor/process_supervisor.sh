@@ -180,9 +180,12 @@ deserted() {
   [[ ! . -ef $HERE ]] && ERROR="the session directory was removed while the harness ran"
 }
 
-# drain: what was reported before the end, and not heard yet.
+# drain: what was reported before the end, and not heard yet. A short timeout alone would lose it on a busy machine.
 drain() {
-  while pause 0.01; [[ $MESSAGE ]]; do hear; done
+  while read -r -t 0 -u 9; do
+    pause 1
+    [[ $MESSAGE ]] && hear
+  done
 }
 
 # requested: somebody asked for the end. A stop beats an expiry that lies beside it.

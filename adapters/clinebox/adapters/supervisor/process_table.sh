@@ -7,6 +7,7 @@
 #   - its parent belongs;
 #   - the leader of its process group or session belongs, or did.
 
+HEARD=
 declare -A KNOWN=()    # pid -> start time of everything that was ever seen to belong
 declare -A MEMBERS=()  # pid -> start time of what belongs and is alive, as of the last scan
 
@@ -120,10 +121,17 @@ open_idle() {
   wait "$IDLE_PID" 2> /dev/null
 }
 
-# pause SECONDS: returns early with MESSAGE when the runner reports something.
+# pause SECONDS: returns early with MESSAGE when the runner reports something. What came before the time was
+# over, and is not yet a whole line, is kept for the next time.
 pause() {
+  local part=
   MESSAGE=
-  IFS= read -r -t "$1" -u 9 MESSAGE || MESSAGE=
+  if IFS= read -r -t "$1" -u 9 part; then
+    MESSAGE=$HEARD$part HEARD=
+  else
+    HEARD+=$part
+  fi
+  ((${#HEARD} < 256)) || HEARD=
 }
 
 # describe PID START: AGE in seconds ("null" where the clocks disagree) and COMMAND, bounded.
