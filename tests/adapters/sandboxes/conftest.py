@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import TypeAlias
@@ -18,7 +18,7 @@ from clinebox.adapters.sandboxes.process_table import Process, find_tree
 from clinebox.domain.ports import SandboxSpec
 
 Start: TypeAlias = Callable[..., AbstractAsyncContextManager[LocalSandbox]]
-Until: TypeAlias = Callable[[Callable[[], object], str], Awaitable[None]]
+Until: TypeAlias = Callable[[Callable[[], object], str], Coroutine[None, None, None]]
 BOUND_S = 30.0
 """For what takes milliseconds: generous, since the machine may be loaded."""
 

@@ -13,10 +13,19 @@ from returns.result import Failure, Result, Success
 
 from clinebox.adapters.sandboxes.child import Child
 from clinebox.adapters.sandboxes.containment import READY, entry_argv, open_owner
-from clinebox.adapters.sandboxes.process_table import Process, is_living, living_processes, send_signal
+from clinebox.adapters.sandboxes.process_table import (
+    Process,
+    end_tree,
+    find_tree,
+    living_processes,
+    read_process,
+    send_signal,
+)
 
 T = TypeVar("T")
 MESSAGE_BYTES: Final = 65_536
+DISCARD_S: Final = 10.0
+REAP_S: Final = 2.0
 SHOWN_CHARACTERS: Final = 400
 
 
@@ -31,20 +40,23 @@ class Jail:
 
     @property
     def is_alive(self) -> bool:
-        """Whether pid 1 still holds the namespaces."""
-        return is_living(self.init)
+        """Whether the namespaces still serve: once pid 1 begins to exit, everything inside is killed."""
+        now = read_process(self.init.pid)
+        return now is not None and now.start_ticks == self.init.start_ticks and not now.is_exiting
 
-    async def end(self, *, within_s: float) -> bool:
-        """Kill pid 1, and with it everything inside; True when the launcher was reaped in time. Once only.
+    async def end(self, *, within_s: float) -> None:
+        """Kill pid 1, and with it everything inside, and reap the launcher. Once only.
 
         Pid 1 itself counts as living until the kernel has ended the last process of its namespace
-        (pid_namespaces(7)), so the caller waits for `is_alive` to become false.
+        (pid_namespaces(7)), so the caller waits until `init` is gone from the process table.
         """
         send_signal(self.init, SIGKILL)
-        ended = await _end_launcher(self.launcher, within_s=within_s)
+        # The launcher waits for pid 1 and ends with it; killed too early it would leave a zombie behind.
+        if not await self.launcher.exited(within_s=min(within_s, REAP_S)):
+            send_signal(self.launcher.process, SIGKILL)
+            await self.launcher.exited(within_s=within_s)
         self.launcher.close()
         os.close(self.owner_fd)
-        return ended
 
 
 async def start_jail(argv: tuple[str, ...], env: Mapping[str, str]) -> Result[Jail, str]:
@@ -67,7 +79,7 @@ async def start_jail(argv: tuple[str, ...], env: Mapping[str, str]) -> Result[Ja
         return Failure(str(error))
     finally:
         if jail is None:
-            await finished(_discard(launcher))
+            await finished(discard(launcher))
     return Success(jail)
 
 
@@ -85,15 +97,14 @@ def _last_words(launcher: Child) -> str:
     return text[-SHOWN_CHARACTERS:] or "it ended without a word"
 
 
-async def _discard(launcher: Child) -> None:
-    await _end_launcher(launcher, within_s=5)
-    launcher.close()
+async def discard(child: Child) -> None:
+    """End a child with all that it started, at any point of its work, reap it, and close it.
 
-
-async def _end_launcher(launcher: Child, *, within_s: float) -> bool:
-    """The launcher ends by itself when pid 1 has; the kill is for one that has not got so far."""
-    send_signal(launcher.process, SIGKILL)
-    return await launcher.exited(within_s=within_s)
+    A launcher that is killed before it has tied its own child to itself would leave that one.
+    """
+    await end_tree(lambda: find_tree(roots=[child.process]), within_s=DISCARD_S)
+    await child.exited(within_s=DISCARD_S)
+    child.close()
 
 
 async def finished(work: Coroutine[Any, Any, T]) -> T:

@@ -23,7 +23,7 @@ from clinebox.adapters.sandboxes.containment import (
     unshare_argv,
 )
 from clinebox.adapters.sandboxes.environment import EXEC_MARKER, base_environment, search_path
-from clinebox.adapters.sandboxes.jail import MESSAGE_BYTES, Jail, finished, start_jail
+from clinebox.adapters.sandboxes.jail import MESSAGE_BYTES, Jail, discard, finished, start_jail
 from clinebox.adapters.sandboxes.local_sandbox import (
     OUTPUT_LIMIT_BYTES,
     LocalSandbox,
@@ -99,9 +99,17 @@ class LocalSandboxProvider:
     """Starts local sandboxes; keeps what it learnt about this host between starts."""
 
     def __init__(
-        self, containment: ContainmentChoice = "auto", *, output_limit_bytes: int = OUTPUT_LIMIT_BYTES
+        self,
+        containment: ContainmentChoice = "auto",
+        *,
+        output_limit_bytes: int = OUTPUT_LIMIT_BYTES,
+        private_base: Path | None = None,
     ) -> None:
-        """`auto` takes the strongest containment that works here; a name takes that one or fails."""
+        """`auto` takes the strongest containment that works here; a name takes that one or fails.
+
+        Private roots are made in `private_base` (default: TMPDIR or /tmp, see `base_directory`).
+        """
+        self._base = base_directory() if private_base is None else private_base
         self._candidates = STRENGTH if containment == "auto" else (Containment(containment),)
         self._output_limit_bytes = output_limit_bytes
         self._probed: dict[tuple[Containment, NetworkMode], str | None] = {}
@@ -113,12 +121,12 @@ class LocalSandboxProvider:
         Failure(UNAVAILABLE) when no containment works, with each one's reason; Failure(DISK_FULL);
         Failure(TIMED_OUT) past `timeout_s`.
         """
-        workdir = checked_spec(spec)
+        workdir = checked_spec(spec, self._base)
         if not is_successful(workdir):
             return Failure(workdir.failure())
         try:
             async with asyncio.timeout(timeout_s):
-                await _reap_abandoned(base_directory())
+                await _reap_abandoned(self._base)
                 return await self._start_in(spec, workdir.unwrap())
         except TimeoutError:
             message = f"The local sandbox did not start within {timeout_s:g} s."
@@ -126,9 +134,9 @@ class LocalSandboxProvider:
 
     async def _start_in(self, spec: SandboxSpec, workdir: Path) -> Result[Sandbox, SandboxFailure]:
         try:
-            root = create_private_root(base_directory())
+            root = create_private_root(self._base)
         except OSError as error:
-            return _no_root(error)
+            return _no_root(self._base, error)
         sandbox: LocalSandbox | None = None
         try:
             made = await self._choose(_Start(spec, workdir, root, dict(os.environ)))
@@ -191,7 +199,7 @@ class LocalSandboxProvider:
         )
 
 
-def checked_spec(spec: SandboxSpec) -> Result[Path, SandboxFailure]:
+def checked_spec(spec: SandboxSpec, private_base: Path) -> Result[Path, SandboxFailure]:
     """The resolved work directory of a request that can be served; everything is only looked at.
 
     Failure(BAD_REQUEST) with a sentence for people; for a CLI to call before anything starts.
@@ -204,7 +212,7 @@ def checked_spec(spec: SandboxSpec) -> Result[Path, SandboxFailure]:
             return refused(f"A mount needs absolute paths, not {mount.host_path} at {mount.sandbox_path}.")
         if not Path(mount.host_path).exists():
             return refused(f"{mount.host_path}, to be mounted at {mount.sandbox_path}, does not exist.")
-    return checked_workdir(spec.workdir)
+    return checked_workdir(spec.workdir, private_base)
 
 
 def _why_not_for(candidate: Containment, spec: SandboxSpec) -> str | None:
@@ -249,7 +257,7 @@ async def _try_command(jail: Jail, env: Mapping[str, str]) -> str | None:
         words = child.stderr.content.decode("utf-8", "replace").strip()
         return None if child.return_code == 0 else f"a trivial command in it failed: {words}"
     finally:
-        child.close()
+        await finished(discard(child))
 
 
 def _description(containment: Containment, start: _Start, reasons: tuple[str, ...]) -> SandboxDescription:
@@ -279,13 +287,11 @@ def _as_port(sandbox: LocalSandbox) -> Sandbox:
     return sandbox
 
 
-def _no_root(error: OSError) -> Result[Sandbox, SandboxFailure]:
+def _no_root(base: Path, error: OSError) -> Result[Sandbox, SandboxFailure]:
     full = error.errno in files.NO_ROOM
     trouble = SandboxTrouble.DISK_FULL if full else SandboxTrouble.UNAVAILABLE
     reason = os.strerror(error.errno) if error.errno is not None else str(error)
-    message = (
-        f"No private directory could be made in {base_directory()}: {reason}. Set TMPDIR to another place."
-    )
+    message = f"No private directory could be made in {base}: {reason}. Set TMPDIR to another place."
     return Failure(SandboxFailure(trouble, message))
 
 

@@ -25,11 +25,8 @@ class PrivateRoot:
 
     path: Path
     lock_fd: int
-
-    @property
-    def sandbox_id(self) -> str:
-        """The directory's name, unique on this host."""
-        return self.path.name
+    sandbox_id: str
+    """The directory's name, unique on this host; everything that is started carries it."""
 
     def for_probe(self) -> PrivateRoot:
         """A place below this root for a trial start: bubblewrap makes its mount points in `top`."""
@@ -82,7 +79,7 @@ def create_private_root(base: Path) -> PrivateRoot:
         lock = _lock(path)
         if lock is None:  # a reaper came between mkdir and lock, and took the new root for a dead one
             continue
-        root = PrivateRoot(path, lock)
+        root = PrivateRoot(path, lock, path.name)
         try:
             make_directories(root)
         except BaseException:
@@ -122,7 +119,7 @@ def abandoned_roots(base: Path) -> Iterator[PrivateRoot]:
         for path in base.glob(f"{PREFIX}*"):
             lock = _lock(path)
             if lock is not None:
-                yield PrivateRoot(path, lock)
+                yield PrivateRoot(path, lock, path.name)
 
 
 def remove_private_root(root: PrivateRoot) -> None:

@@ -16,6 +16,8 @@ from typing import Final, TypeAlias
 
 GONE_STATES: Final = frozenset("ZX")
 """A zombie runs nothing any more: its parent alone can remove it (proc(5))."""
+PF_EXITING: Final = 0x4
+"""linux/sched.h; stable since 2.6 and shown in /proc/PID/stat."""
 FREEZE_ROUNDS: Final = 50
 POLL_S: Final = 0.01
 
@@ -29,13 +31,15 @@ class Process:
     session: int
     start_ticks: int
     state: str
+    is_exiting: bool
+    """PF_EXITING: it runs no instruction of its own any more, though it may wait long to be gone."""
 
 
 Selector: TypeAlias = Callable[[], list[Process]]
 
 
 def read_process(pid: int) -> Process | None:
-    """The process behind a pid, or None when there is none (proc(5): fields 3, 4, 6 and 22)."""
+    """The process behind a pid, or None when there is none (proc(5): fields 3, 4, 6, 9 and 22)."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as stat:  # noqa: PTH123 - hundreds a scan: Path costs twice the read
             content = stat.read()
@@ -49,6 +53,7 @@ def read_process(pid: int) -> Process | None:
         session=int(fields[3]),
         start_ticks=int(fields[19]),
         state=fields[0].decode(),
+        is_exiting=bool(int(fields[6]) & PF_EXITING),
     )
 
 

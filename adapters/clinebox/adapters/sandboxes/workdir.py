@@ -11,7 +11,7 @@ from pathlib import Path
 
 from returns.result import Failure, Result, Success
 
-from clinebox.adapters.sandboxes.private_root import base_directory
+from clinebox.adapters.sandboxes.private_root import PREFIX
 from clinebox.domain.ports import SandboxFailure, SandboxTrouble
 
 
@@ -19,43 +19,50 @@ def _refused(message: str) -> Failure[SandboxFailure]:
     return Failure(SandboxFailure(SandboxTrouble.BAD_REQUEST, message))
 
 
-def checked_workdir(workdir: str) -> Result[Path, SandboxFailure]:
+def checked_workdir(workdir: str, private_base: Path) -> Result[Path, SandboxFailure]:
     """The work directory with symlinks resolved, ready to be worked on in place.
 
     Failure(BAD_REQUEST) when it is not absolute, missing, no directory, not readable and writable for this
-    user (the kernel's own access check), or holds the place where private directories are made (then it
-    would hold the session's own files) or lies in one of them.
+    user (the kernel's own access check), or holds `private_base`, where private directories are made (then
+    it would hold the session's own files), or lies in one of them.
     """
     if not workdir.startswith("/") or "\0" in workdir:
         return _refused(f"The work directory must be an absolute path, not {workdir!r}.")
     try:
         path = Path(workdir).resolve(strict=True)
-    except (OSError, RuntimeError) as error:
-        return _refused(f"The work directory {workdir} cannot be reached: {_reason(error)}. Create it first.")
+    except (OSError, RuntimeError, ValueError) as error:
+        return _refused(
+            f"The work directory {_shown(workdir)} cannot be reached: {_reason(error)}. Create it first."
+        )
     if not path.is_dir():
         return _refused(f"The work directory {workdir} is not a directory.")
     if not os.access(path, os.R_OK | os.W_OK | os.X_OK):
         return _refused(f"The work directory {workdir} is not readable and writable for this user.")
-    return _away_from_private_roots(path)
+    return _away_from_private_roots(path, private_base)
 
 
-def _away_from_private_roots(path: Path) -> Result[Path, SandboxFailure]:
-    base = base_directory()
+def _away_from_private_roots(path: Path, base: Path) -> Result[Path, SandboxFailure]:
     if base.is_relative_to(path):
         return _refused(
             f"The work directory {path} holds {base}, where clinebox keeps the session's own files. "
             "Use a directory below it, or set TMPDIR to another place."
         )
     inside = path.relative_to(base).parts[0] if path.is_relative_to(base) else ""
-    if inside.startswith("cbx-"):
+    if inside.startswith(PREFIX):
         return _refused(f"The work directory {path} lies in a sandbox's private directory. Use another one.")
     return Success(path)
 
 
-def _reason(error: OSError | RuntimeError) -> str:
+def _reason(error: OSError | RuntimeError | ValueError) -> str:
+    """Pathlib (3.11) raises RuntimeError for a loop, ValueError for what no file name can hold."""
     if isinstance(error, OSError) and error.errno is not None:
         return os.strerror(error.errno)
-    return "a loop of symbolic links"
+    return "a loop of symbolic links" if isinstance(error, RuntimeError) else "no file can have such a name"
+
+
+def _shown(path: str) -> str:
+    """Printable whatever is in it."""
+    return path.encode("utf-8", "backslashreplace").decode()
 
 
 @dataclass(frozen=True, slots=True)
