@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import doctest
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from returns.pipeline import is_successful
 
-from clinebox.domain.bounded_json import bounded_json, json_excerpt
 from clinebox.domain.failures import (
     REASON_LIMIT_CHARS,
     REGISTERED_KINDS,
@@ -270,47 +271,8 @@ def test_a_long_chain_and_a_shared_cause_are_fine() -> None:
     assert is_successful(validate(hand_made(("a", "c"), ("b", "c"), ("c", None))))
 
 
-def nested(depth: int) -> JsonValue:
-    value: JsonValue = "core"
-    for level in range(depth):
-        value = [value] if level % 2 else {"k": value}
-    return value
-
-
-@given(JSON)
-def test_bounding_is_idempotent(value: JsonValue) -> None:
-    """What one hop has bounded the next one returns unchanged: decode∘encode rests on it."""
-    once = bounded_json(value, no_mask)
-    assert bounded_json(once, no_mask) == once
-
-
-@pytest.mark.parametrize("depth", [0, 5, 6, 7, 100, 100_000])
-def test_nesting_to_any_depth_is_cut_and_said(depth: int) -> None:
-    text = json_excerpt(nested(depth), no_mask, 200)
-    assert ("core" in text) == (depth <= 6)
-    assert ("nested too deeply" in text) == (depth > 6)
-
-
-def test_wide_containers_say_how_much_was_left_out() -> None:
-    many: JsonValue = {"list": list(range(100)), "map": {str(n): n for n in range(100)}}
-    bounded = bounded_json(many, no_mask)
-    assert isinstance(bounded, dict)
-    assert isinstance(bounded["list"], list)
-    assert bounded["list"][-1] == "(37 more left out)"
-    assert isinstance(bounded["map"], dict)
-    assert bounded["map"]["…"] == "(37 more left out)"
-    assert bounded_json(bounded, no_mask) == bounded
-
-
-def test_keys_that_masking_makes_equal_both_stay() -> None:
-    value: JsonValue = {"one": 1, "two": 2}
-    assert bounded_json(value, lambda text: "***" if text in {"one", "two"} else text) == {
-        "***": 1,
-        "*** (2)": 2,
-    }
-
-
-def test_numbers_that_json_cannot_say_become_text() -> None:
-    value: JsonValue = [float("nan"), float("-inf"), 10**5_000, 2**63 - 1, True, None, 0.5]
-    told: JsonValue = ["nan", "-inf", "(an integer of 16610 bits)", 2**63 - 1, True, None, 0.5]
-    assert bounded_json(value, no_mask) == told
+def test_the_documentation_s_examples_are_true() -> None:
+    document = Path(__file__).parents[2] / "docs" / "failures.md"
+    result = doctest.testfile(str(document), module_relative=False)
+    assert result.attempted > 0
+    assert result.failed == 0
