@@ -16,7 +16,7 @@ Span: TypeAlias = tuple[int, int]
 """Start and end (exclusive) of bytes to be covered."""
 
 Finder: TypeAlias = Callable[[bytes], Iterable[Span]]
-"""Every occurrence of every form, overlapping ones included, in any order."""
+"""The spans of all occurrences of all forms, in any order; one that lies inside another may be left out."""
 
 FinderFactory: TypeAlias = Callable[[Sequence[bytes]], Finder]
 """Prepares a finder for forms of 8 or more bytes; an adapter may bring a faster one."""
@@ -26,9 +26,11 @@ _LARGEST_STRIDE: Final = 64
 _CHOICES: Final = 8
 """Places tried for the rarest word of a form; more would only lengthen the preparation."""
 
-# Costs measured on CPython 3.11 (benchmarks/masking.py); only their ratio matters.
-_FIND_COST_PER_BYTE: Final = 0.7
-_WORD_COST: Final = 28.0
+# Nanoseconds measured on CPython 3.11 (benchmarks/masking.py); only their ratio matters.
+_FIND_COST_PER_BYTE: Final = 0.1
+_FIND_COST_PER_SKIP: Final = 4.0
+"""`bytes.find` skips by up to the length of what it looks for, so long forms are found faster."""
+_WORD_COST: Final = 30.0
 
 _COMMON: Final = bytes(
     3 if byte in b" etaoinsrl" else 2 if byte in b'bcdfghjkmpquvwxyz"\\:,./-_=0' else 1 for byte in range(256)
@@ -39,12 +41,13 @@ _COMMON: Final = bytes(
 class WordIndex:
     """Finds forms by sampled words; the shortest few are searched for one by one where that is cheaper."""
 
-    __slots__ = ("_direct", "_owners", "_step", "_words")
+    __slots__ = ("_direct", "_families", "_owners", "_step", "_words")
 
     def __init__(self, forms: Sequence[bytes]) -> None:
-        ordered = sorted(set(forms), key=lambda form: (len(form), form))
+        self._families = _families(forms)
+        ordered = sorted(self._families, key=lambda form: (len(form), form))
         direct = _direct_count([len(form) for form in ordered])
-        self._direct = tuple(ordered[:direct])
+        self._direct = frozenset(ordered[:direct])
         sampled = ordered[direct:]
         stride = _stride(len(sampled[0])) if sampled else _WORD
         self._step = stride // _WORD
@@ -52,22 +55,23 @@ class WordIndex:
         self._words = frozenset(self._owners)
 
     def __call__(self, data: bytes) -> list[Span]:
-        """Every occurrence of every form in `data`."""
+        """Every occurrence in `data`; of several forms that begin alike at one place, only the longest."""
         spans: list[Span] = []
-        for form in self._present(data):
-            at = data.find(form)
+        for head in self._present(data):
+            at = data.find(head)
             while at >= 0:
-                spans.append((at, at + len(form)))
-                at = data.find(form, at + 1)
+                longest = next(form for form in self._families[head] if data.startswith(form, at))
+                spans.append((at, at + len(longest)))
+                at = data.find(head, at + 1)
         return spans
 
-    def _present(self, data: bytes) -> set[bytes]:
-        """The forms that may occur in `data`; no other does."""
+    def _present(self, data: bytes) -> frozenset[bytes]:
+        """The heads of families that may occur in `data`; no other does."""
         if not self._words:
-            return set(self._direct)
+            return self._direct
         words = memoryview(data)[: len(data) // _WORD * _WORD].cast("I")[:: self._step]
         seen = self._words.intersection(words)
-        return {*self._direct, *(form for word in seen for form in self._owners[word])}
+        return self._direct.union(*(self._owners[word] for word in seen)) if seen else self._direct
 
 
 def merged(spans: Iterable[Span]) -> list[Span]:
@@ -86,14 +90,26 @@ def _stride(shortest: int) -> int:
     return min((shortest - _WORD + 1) // _WORD * _WORD, _LARGEST_STRIDE)
 
 
+def _families(forms: Sequence[bytes]) -> dict[bytes, tuple[bytes, ...]]:
+    """Forms, longest first, by their shortest beginning that is a form too (base64 less its end)."""
+    families: dict[bytes, tuple[bytes, ...]] = {}
+    head = b""
+    for form in sorted(set(forms)):
+        if not head or not form.startswith(head):
+            head = form
+        families[head] = (form, *families.get(head, ()))
+    return {head: tuple(sorted(family, key=len, reverse=True)) for head, family in families.items()}
+
+
 def _direct_count(lengths: Sequence[int]) -> int:
     """How many of the shortest forms to search for one by one, so that the rest can be sampled wider."""
-
-    def cost(direct: int) -> float:
-        rest = _WORD_COST / _stride(lengths[direct]) if direct < len(lengths) else 0.0
-        return direct * _FIND_COST_PER_BYTE + rest
-
-    return min(range(len(lengths) + 1), key=cost, default=0)
+    costs: list[float] = []
+    searched = 0.0
+    for length in lengths:
+        costs.append(searched + _WORD_COST / _stride(length))
+        searched += _FIND_COST_PER_BYTE + _FIND_COST_PER_SKIP / length
+    costs.append(searched)
+    return costs.index(min(costs))
 
 
 def _owners(forms: Sequence[bytes], stride: int) -> dict[int, tuple[bytes, ...]]:

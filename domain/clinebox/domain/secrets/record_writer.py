@@ -61,7 +61,8 @@ class RecordWriter:
         """Write `data` as it is."""
         if not data:
             return b""
-        written = self._leave_mask() + data
+        left = self._leave_mask()
+        written = left + data if left else data
         end_of_line = data.rfind(b"\n")
         if end_of_line >= 0:
             self._place, self._escape = _Place.LINE_START, b""
