@@ -44,7 +44,10 @@ class NetworkMode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ReadOnlyMount:
-    """A host file or directory, seen read-only at `sandbox_path`."""
+    """A host file or directory, seen read-only at `sandbox_path`.
+
+    The same path on both sides works everywhere; local sandboxes without a mount plan refuse another.
+    """
 
     host_path: str
     sandbox_path: str
@@ -109,23 +112,30 @@ class Sandbox(Protocol):
         ...
 
     async def exec(self, command: Command, *, timeout_s: float) -> Result[ExecResult, SandboxFailure]:
-        """Run a command to its end; past `timeout_s` its whole tree is killed and `timed_out` is set."""
+        """Run a command to its own end, whoever still holds its output.
+
+        Past `timeout_s` its whole tree is killed and `timed_out` is set; so it is, without a result, when
+        the caller is cancelled. What a command that ended leaves running is the sandbox's until `stop`.
+        """
         ...
 
     async def upload(
         self, path: str, content: bytes, *, mode: int = 0o600, timeout_s: float
     ) -> Result[None, SandboxFailure]:
-        """Write a file whole (by rename), parents made (0700)."""
+        """Write a file whole (by rename), parents made (0700); never through a symlink."""
         ...
 
     async def download(
         self, path: str, *, offset_bytes: int = 0, limit_bytes: int, timeout_s: float
     ) -> Result[bytes, SandboxFailure]:
-        """Read at most `limit_bytes` of a regular file from `offset_bytes`."""
+        """Read at most `limit_bytes` of a regular file from `offset_bytes`; never through a symlink."""
         ...
 
     async def stop(self, *, timeout_s: float) -> Result[None, SandboxFailure]:
-        """End everything in it and remove what it made; safe to call twice."""
+        """End everything in it and remove what it made; safe to call twice, and while an `exec` runs.
+
+        An `exec` that runs then ends as LOST. A stop that failed may be tried again.
+        """
         ...
 
 
@@ -133,5 +143,5 @@ class SandboxProvider(Protocol):
     """Starts sandboxes of one kind."""
 
     async def start(self, spec: SandboxSpec, *, timeout_s: float) -> Result[Sandbox, SandboxFailure]:
-        """Start one, or leave nothing behind."""
+        """Start one, or leave nothing behind, also when cancelled half way."""
         ...
