@@ -315,7 +315,8 @@ def test_an_ordinary_user_gets_the_same(
     try:
         os.chown(base, 65_534, 65_534)
         script = (
-            "id -u; touch made; (setsid sleep 1000 >/dev/null 2>&1 &); grep -o 'CapEff.*' /proc/self/status"
+            "id -u; touch made; mkdir -p ~/d/e; chmod 000 ~/d/e ~/d; (setsid sleep 1000 >/dev/null 2>&1 &); "
+            "grep -o 'CapEff.*' /proc/self/status"
         )
         with controller(containment, str(base), script, "drop") as process:
             first = said(process)
