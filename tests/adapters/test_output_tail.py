@@ -153,7 +153,6 @@ def test_the_descriptor_is_put_back_and_none_is_left_open(output: TextIO, tail: 
         os.write(output.fileno(), b"x")
         assert descriptor_tail.close()
         assert descriptor_tail.close()
-        descriptor_tail._pump._thread.join(timeout=10)
     assert open_descriptors() == before
     assert os.path.samestat(os.fstat(output.fileno()), led_to)
     assert os.get_inheritable(output.fileno()) is inheritable

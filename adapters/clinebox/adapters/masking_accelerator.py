@@ -9,7 +9,7 @@ from clinebox.domain.secrets.finder import Finder, FinderFactory, Span, WordInde
 
 
 def fastest_finder() -> FinderFactory:
-    """What to give `Masker(secrets, finder=…)`: the automaton where the extra is installed, else pure Python."""
+    """For `Masker(secrets, finder=…)`: the automaton where the extra is installed, else pure Python."""
     return automaton_finder if find_spec("ahocorasick_rs") else WordIndex
 
 

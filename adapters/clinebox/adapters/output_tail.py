@@ -192,7 +192,10 @@ class _Pump:
         with self._waking:
             if not self._drained.is_set():
                 os.write(self._wake_writer, b"!")
-        return self._drained.wait(timeout_s)
+        drained = self._drained.wait(timeout_s)
+        if drained and not self._routes:  # nobody else writes: the thread is ending
+            self._thread.join()
+        return drained
 
     def _run(self) -> None:
         while not self._drained.is_set():
