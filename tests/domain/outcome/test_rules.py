@@ -216,6 +216,13 @@ def test_a_later_version_may_give_the_cap_a_class_if_the_log_shows_no_server_s_e
     assert classed.outcome().reason is Reason.OUTPUT_CAP
 
 
+@pytest.mark.parametrize("spoilt", [b"{half a line", b"x" * (9 << 20)])
+def test_a_log_with_a_line_that_was_not_read_shows_nothing_of_the_kind(spoilt: bytes, run: Run) -> None:
+    end = run.logs_end(CAP).log or ()
+    log = read_log(b"\n".join((spoilt, *end)) + b"\n")
+    assert run.says("cut").fails(CAP, "output_cap").but(log=log).outcome().reason is Reason.UNKNOWN
+
+
 @pytest.mark.parametrize("near", [f"{CAP}.", CAP.lower(), f" {CAP}", f"Error: {CAP}"])
 def test_the_cap_s_sentence_is_matched_whole(near: str, run: Run) -> None:
     assert run.fails(near).outcome().reason is Reason.UNKNOWN

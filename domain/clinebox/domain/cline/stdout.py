@@ -8,7 +8,9 @@ from typing import Final
 from clinebox.domain.cline.cited import Cited, cite
 from clinebox.domain.cline.events import (
     AgentError,
+    Done,
     Hook,
+    IterationEnd,
     IterationStart,
     NotARecord,
     Notice,
@@ -18,12 +20,15 @@ from clinebox.domain.cline.events import (
     Record,
     RunAborted,
     RunResult,
+    RunStart,
     TeamRecord,
     TextDelta,
     TextEnd,
     ToolEnd,
     ToolStart,
+    ToolUpdate,
     TurnUsage,
+    UnknownRecord,
 )
 from clinebox.domain.cline.nesting import AgentStack
 from clinebox.domain.cline.stream import StreamDecoder
@@ -35,8 +40,12 @@ STDOUT_NAME: Final = "stdout.ndjson"
 OVERFLOW_CLASS: Final = "context_window_exceeded"
 """The only `errorClass` that decides; the field is an open string (FORMAT.md §2)."""
 
-_OUTPUT: Final = (TextDelta, ReasoningDelta, TextEnd, ReasoningEnd, ToolStart, ToolEnd, TurnUsage)
+_OUTPUT: Final[frozenset[type]] = frozenset(
+    {TextDelta, ReasoningDelta, TextEnd, ReasoningEnd, ToolStart, ToolEnd, TurnUsage}
+)
 """Model output (SPEC §2): any content_start, content_end or usage; `iteration_start` precedes the request."""
+_SILENT: Final[frozenset[type]] = frozenset({ToolUpdate, IterationEnd, Done, RunStart, UnknownRecord})
+"""Records of which no fact is kept: half of an ordinary stream."""
 _COMPACTION_KINDS: Final = frozenset(
     {"auto_compaction", "overflow_recovery_compaction", "max_tokens_compaction"}
 )
@@ -106,13 +115,14 @@ class StdoutReader:
 
     def fold(self, record: Record) -> None:
         """Take one record that a decoder already made."""
-        event = record.event
-        if not self._counts.feed(record):
+        kind = type(record.event)
+        if not self._counts.feed(record) or kind in _SILENT:
             return
-        depth = self._stack.feed(event, record.line)
-        if isinstance(event, TextDelta):
+        if kind in _OUTPUT:
             self._lead.output(record)
-            return
+            if kind is TextDelta:
+                return
+        depth = self._stack.feed(record.event, record.line)
         self._fold_content(record, depth)
         self._fold_agent(record, depth)
         self._ends.feed(record)
@@ -130,12 +140,10 @@ class StdoutReader:
                 self._usage.feed(record, event, depth)
             case TeamRecord():
                 self._subagents.team(record, event)
-                if isinstance(event.inner, _OUTPUT):
+                if type(event.inner) in _OUTPUT:
                     self._lead.output(record)
             case _:
                 pass
-        if isinstance(event, _OUTPUT):
-            self._lead.output(record)
 
     def _fold_agent(self, record: Record, depth: int) -> None:
         event = record.event

@@ -26,6 +26,8 @@ class Finding:
     status_code: int | None = None
     stopped_by: StoppedBy | None = None
     notes: tuple[str, ...] = ()
+    failure_kind: str | None = None
+    """Where the reason alone does not tell it: a sandbox's failure has several kinds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +141,14 @@ class Case:
         error, sentence = self.lead_error, self.sentence
         if error is None or sentence is None or sentence.kind is not kind:
             return False
-        return error.value.error_class is None or (self.lead_end is not None and self.cause is None)
+        return error.value.error_class is None or self._log_shows_no_server_error
+
+    @property
+    def _log_shows_no_server_error(self) -> bool:
+        # A line that could not be read may have been the server's error: it repeats the whole request.
+        end, log = self.lead_end, self.log
+        whole = log is not None and not log.oversized_lines and not log.bad_lines
+        return end is not None and end.stream_error is None and whole
 
 
 def _is_older(fault: Cited[StreamError], stdout: StdoutFacts) -> bool:
