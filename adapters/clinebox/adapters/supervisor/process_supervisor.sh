@@ -193,8 +193,7 @@ requested() {
   local who=
   if [[ -e stop.request ]]; then
     { IFS= read -r who < stop.request; } 2> /dev/null
-    STOPPED_BY=caller
-    [[ $who == operator ]] && STOPPED_BY=operator
+    if [[ $who == operator ]]; then STOPPED_BY=operator; else STOPPED_BY=caller; fi
   elif [[ $TERMINATED ]]; then
     STOPPED_BY=operator NOTES[${#NOTES[@]}]="the supervisor received a signal that asks for the end"
   elif [[ -e expire.request ]]; then
@@ -214,7 +213,7 @@ measure_output() {
   done
   ((sum > OUTPUT_BYTES)) && OUTPUT_BYTES=$sum
   (($1 % SIZE_TICKS == SIZE_TICKS - 1)) || return 0
-  sizes=$(true_sizes stdout.ndjson stderr.txt output.log "${WATCHED[@]}" 2> /dev/null)
+  sizes=$(true_sizes stdout.ndjson stderr.txt "${WATCHED[@]}" 2> /dev/null)
   sum=0
   for size in $sizes; do sum=$((sum + size)); done
   ((sum > OUTPUT_BYTES)) && OUTPUT_BYTES=$sum
@@ -236,7 +235,7 @@ clean_up() {
   [[ $HARNESS ]] || { [[ $FORCED ]] || ERROR="the runner was killed before it started the harness" FORCED=1; }
   if [[ $FORCED ]]; then
     scan  # remembers the whole tree while parents still tell it
-    grace
+    [[ $HARNESS ]] && grace
     reap_directly
     reap_the_rest || unconfirmed
   else
@@ -268,7 +267,7 @@ reap_directly() {
   now
   local half=$((NOW + CLEANUP_CS / 2)) until=$((NOW + CLEANUP_CS))
   ask KILL
-  is_over_within "$half" && return
+  [[ $HARNESS ]] && is_over_within "$half" && return
   send KILL "$RUNNER" "$RUNNER_START"
   is_over_within "$until"
 }

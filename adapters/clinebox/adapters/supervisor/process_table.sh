@@ -39,7 +39,7 @@ is_alive() {
 
 # send SIGNAL PID START: never to init, ourselves, or a number that was given away since.
 send() {
-  (($2 > 1 && $2 != $$ && $2 != BASHPID)) && is_alive "$2" "$3" && kill -s "$1" "$2" 2> /dev/null
+  [[ $2 && $3 ]] && (($2 > 1 && $2 != $$ && $2 != BASHPID)) && is_alive "$2" "$3" && kill -s "$1" "$2" 2> /dev/null
 }
 
 carries_marker() {
