@@ -275,6 +275,14 @@ def test_root_keeps_few_capabilities_inside(
     assert [name for bit, name in forbidden.items() if effective >> bit & 1] == []
 
 
+@pytest.mark.bubblewrap
+@pytest.mark.skipif(os.geteuid() != 0, reason="an ordinary user cannot become another")
+def test_root_inside_can_run_something_as_another_user(start: Start, workdir: Path) -> None:
+    script = "setpriv --reuid 65534 --clear-groups bash -c 'id -u; touch /tmp/x /var/tmp/x'"
+    code, shown = output(start, "bubblewrap", workdir, f"cd /; {script}")
+    assert (code, shown) == (0, "65534\n")
+
+
 @pytest.mark.parametrize(
     ("mount", "word"),
     [

@@ -21,8 +21,8 @@ from clinebox.adapters.sandboxes.private_root import (
 def test_a_root_is_private_and_its_name_short_and_harmless(tmp_path: Path) -> None:
     root = create_private_root(tmp_path)
     try:
-        modes = {stat.S_IMODE(path.stat().st_mode) for path in (root.path, *root.path.iterdir())}
-        assert modes == {0o700}
+        private = (root.path, root.sessions, root.home)
+        assert {stat.S_IMODE(path.stat().st_mode) for path in private} == {0o700}
         assert root.path.name == root.sandbox_id
         assert set(root.sandbox_id.removeprefix("cbx-")) <= set("0123456789abcdef")
     finally:

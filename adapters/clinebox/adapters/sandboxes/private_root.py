@@ -89,10 +89,22 @@ def create_private_root(base: Path) -> PrivateRoot:
 
 
 def make_directories(root: PrivateRoot) -> PrivateRoot:
-    """The root with its directories made; raises OSError."""
-    wanted = (root.sessions, root.home, root.temporary, root.variable_temporary, root.logs, root.top)
-    for each in wanted:
-        each.mkdir(mode=0o700, parents=True)
+    """The root with its directories made; raises OSError.
+
+    What is seen as `/`, `/tmp`, `/var/tmp` and `/logs` has the usual modes, so that root inside can run
+    something as another user; on this host the root itself, 0700, keeps others out.
+    """
+    wanted = {
+        root.sessions: 0o700,
+        root.home: 0o700,
+        root.temporary: 0o1777,
+        root.variable_temporary: 0o1777,
+        root.logs: 0o755,
+        root.top: 0o755,
+    }
+    for path, mode in wanted.items():
+        path.mkdir(mode=0o700, parents=True)
+        path.chmod(mode)
     return root
 
 
