@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from clinebox.domain.outcome.classify import classify
-from clinebox.domain.outcome.evidence import RunEvidence, read_log, read_stderr, read_stdout
+from clinebox.domain.outcome.evidence import RunEvidence, read_log, read_receipt, read_stderr, read_stdout
 from clinebox.domain.outcome.model import Outcome, Status
 from clinebox.domain.outcome.policy import decide
 
@@ -166,3 +166,31 @@ def test_stderr_alone_never_makes_a_run_gradable(corpus: Corpus) -> None:
     for recorded in corpus:
         evidence = RunEvidence(stderr=read_stderr(recorded.files["stderr.txt"]))
         assert not is_gradable(judge(evidence))
+
+
+# --- what is outside of the law, so that docs/outcomes.md says it truly
+
+
+def test_a_lost_local_abort_cannot_be_seen(run: Run) -> None:
+    """SPEC §2: a run_result without a local_abort beside it means that the run had ended by itself."""
+    ended = run.says("x").ends().with_receipt(stopped_by="operator", return_code=None)
+    assert is_better(ended.outcome(), ended.aborted("local_abort").outcome())
+
+
+def test_a_lost_result_of_a_failed_run_looks_like_a_run_that_was_still_going(run: Run) -> None:
+    cut = run.says("x").turn(2).error("boom", "unknown").with_receipt(timed_out=True)
+    assert is_better(cut.outcome(), cut.ends("error", "boom").outcome())
+
+
+@pytest.mark.parametrize("stopped_by", ["deadline", "caller"])
+def test_with_a_receipt_of_our_stop_the_law_holds_for_every_run_that_had_not_failed(
+    stopped_by: str, corpus: Corpus
+) -> None:
+    receipt = read_receipt(b'{"cleanup_confirmed":true,"stopped_by":"%s"}' % stopped_by.encode())
+    for recorded in corpus:
+        evidence = replace(recorded.evidence(), receipt=receipt)
+        whole = judge(evidence)
+        if whole.status is not Status.FAILED or whole.stopped_by is not None:
+            for cut in truncations(recorded.files["stdout.ndjson"], extra=0, seed=4):
+                less = judge(replace(evidence, stdout=read_stdout(cut)))
+                assert is_gradable(whole) or not is_gradable(less), recorded.name
