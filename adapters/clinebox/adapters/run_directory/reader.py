@@ -92,6 +92,7 @@ def _read_directory(path: Path, asked: Overrides) -> RecordedRun:
         stderr=stderr.finish() if has_stderr else None,
         receipt=_receipt(path / names.RECEIPT, asked, own.receipt_nonce),
         requested_stop=own.requested_stop,
+        failed_step=own.failed_step,
         exit=own.exit or meta.exit,
         cline_version=asked.cline_version or own.cline_version or meta.cline_version,
         expected_base_url=asked.base_url or own.expected_base_url,

@@ -131,7 +131,7 @@ def _outcome(case: Case, finding: Finding) -> Outcome:
     return Outcome(
         status=STATUSES.get(finding.reason, Status.FAILED),
         reason=finding.reason,
-        failure_kind=FAILURE_KINDS.get(finding.reason),
+        failure_kind=finding.failure_kind or FAILURE_KINDS.get(finding.reason),
         status_code=finding.status_code,
         timed_out=finding.stopped_by is StoppedBy.DEADLINE,
         stopped_by=finding.stopped_by,

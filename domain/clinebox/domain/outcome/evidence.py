@@ -11,6 +11,7 @@ from returns.pipeline import is_successful
 from clinebox.domain.cline.log import LOG_NAME, LogFacts, LogReader
 from clinebox.domain.cline.stderr import STDERR_NAME, StderrFacts, StderrReader
 from clinebox.domain.cline.stdout import STDOUT_NAME, StdoutFacts, StdoutReader
+from clinebox.domain.outcome.failed_step import FailedStep
 from clinebox.domain.outcome.model import StoppedBy
 from clinebox.domain.receipt import CleanupReceipt, ReceiptFailure, parse_cleanup_receipt
 from clinebox.domain.session_files import RECEIPT
@@ -62,6 +63,8 @@ class RunEvidence:
     stderr: StderrFacts | None = None
     receipt: ReceiptEvidence | None = None
     requested_stop: RequestedStop | None = None
+    failed_step: FailedStep | None = None
+    """What failed before Cline could be started, so that there is no run to judge."""
     exit: ExitEvidence | None = None
     cline_version: str | None = None
     expected_base_url: str | None = None

@@ -19,6 +19,7 @@ from clinebox.domain.outcome.rules_error import (
     unexplained_error,
 )
 from clinebox.domain.outcome.rules_start import (
+    failed_step,
     killed,
     killed_while_starting,
     never_started,
@@ -101,6 +102,7 @@ def _result(case: Case) -> tuple[EvidenceEntry, ...]:
 
 RULES: Final[tuple[Rule, ...]] = (
     own_stop,
+    failed_step,
     finished,
     own_limit,
     # Within an error, the causes in the table's order, top to bottom.

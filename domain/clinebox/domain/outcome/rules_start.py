@@ -6,14 +6,25 @@ from typing import Final
 
 from clinebox.domain.cline.stdout import StdoutFacts
 from clinebox.domain.outcome.case import Case, Finding
-from clinebox.domain.outcome.entries import cited_entry, exit_entries
+from clinebox.domain.outcome.entries import cited_entry, exit_entries, file_entry
 from clinebox.domain.outcome.evidence import ExitEvidence
 from clinebox.domain.outcome.model import EvidenceEntry, Reason
 
+OUTCOME_NAME: Final = "outcome.json"
+"""Where a run directory keeps the step that failed."""
 SIGNAL_BASE: Final = 128
 """128+N is what a shell reports of a process ended by the signal N."""
 CANNOT_RUN: Final = frozenset({126, 127})
 """bash(1), EXIT STATUS: found but not executable, and not found."""
+
+
+def failed_step(case: Case) -> Finding | None:
+    """A step before the run failed: nothing of Cline's is there to be judged (SPEC §2, last rows)."""
+    step = case.evidence.failed_step
+    if step is None:
+        return None
+    entry = file_entry(OUTCOME_NAME, "failed_step", step.message)
+    return Finding(step.reason, (entry,), step.message, failure_kind=step.failure_kind)
 
 
 def killed(case: Case) -> Finding | None:

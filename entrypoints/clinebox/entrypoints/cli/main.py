@@ -12,7 +12,8 @@ from typing import Annotated, Final
 import typer
 from typer.main import get_command
 
-from clinebox.entrypoints.cli import classify
+from clinebox.entrypoints.cli import classify, demo
+from clinebox.entrypoints.cli import run as run_command
 from clinebox.entrypoints.cli.errors import (
     EXIT_BROKEN_PIPE,
     EXIT_INTERRUPTED,
@@ -25,7 +26,11 @@ from clinebox.entrypoints.cli.errors import (
     report_error,
 )
 
-COMMANDS: Final[tuple[Callable[[typer.Typer], None], ...]] = (classify.register,)
+COMMANDS: Final[tuple[Callable[[typer.Typer], None], ...]] = (
+    run_command.register,
+    demo.register,
+    classify.register,
+)
 """Each adds one command; a new one is one line here."""
 
 

@@ -1,0 +1,92 @@
+"""From the words on the command line to checked values; each mistake is one sentence and exit code 2."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TypeVar
+
+from returns.pipeline import is_successful
+from returns.result import Result
+
+from clinebox.adapters.sandboxes.private_root import base_directory
+from clinebox.adapters.sandboxes.workdir import checked_workdir
+from clinebox.domain.budgets import checked_budget_s
+from clinebox.domain.cline.prompt import PreparedPrompt, prepare_prompt
+from clinebox.entrypoints.cli.errors import CliError
+
+_Value = TypeVar("_Value")
+_Error = TypeVar("_Error")
+
+
+def usable(result: Result[_Value, _Error], say: Callable[[_Error], str]) -> _Value:
+    """The value, or the failure as a usage error."""
+    if not is_successful(result):
+        raise CliError(say(result.failure()))
+    return result.unwrap()
+
+
+def prompt(task: str) -> PreparedPrompt:
+    """The task as Cline is told it: nothing in it is expanded, nothing is too long."""
+    return usable(prepare_prompt(task_text(task)), lambda failure: f"TASK: {failure.message}")
+
+
+def task_text(task: str) -> str:
+    """The task: a text, `@file`, or `-` for standard input."""
+    if task == "-":
+        return _decoded(sys.stdin.buffer.read(), "standard input")
+    if not task.startswith("@"):
+        return task
+    path = Path(task[1:])
+    try:
+        return _decoded(path.read_bytes(), str(path))
+    except OSError as error:
+        raise CliError(f"TASK: the file {str(path)!r} cannot be read: {error.strerror or error}") from error
+
+
+def _decoded(content: bytes, where: str) -> str:
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise CliError(f"TASK: {where} is not UTF-8 text (byte {error.start})") from error
+
+
+def seconds(option: str, value_s: float) -> float:
+    """A usable number of seconds."""
+    return usable(checked_budget_s(option, value_s), lambda failure: failure.message)
+
+
+def workdir(path: Path) -> Path:
+    """The work directory, resolved: there, a directory, readable and writable."""
+    absolute = Path(os.path.abspath(path))  # noqa: PTH100 - not resolved: a loop of links has its own sentence
+    return usable(
+        checked_workdir(str(absolute), base_directory()), lambda failure: f"--workdir: {failure.message}"
+    )
+
+
+def run_directory(out: Path | None, work: Path) -> Path:
+    """Where the run's files go; refused inside the work directory, where the agent could write them."""
+    path = (out or Path("clinebox-runs") / new_run_id()).resolve()
+    if path.is_relative_to(work):
+        hint = "give --out a place outside of it"
+        raise CliError(f"--out: {str(path)!r} lies in the work directory {str(work)!r}: {hint}")
+    return path
+
+
+def new_run_id() -> str:
+    """A name that sorts by time and is not met twice."""
+    return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{secrets.token_hex(3)}"
+
+
+def api_key(variable: str | None, environment: Mapping[str, str]) -> str | None:
+    """The model's key from the environment variable that the user named; never from the command line."""
+    if variable is None:
+        return None
+    key = environment.get(variable, "")
+    if not key.strip():
+        raise CliError(f"--api-key-env: the environment variable {variable!r} is not set, or is empty")
+    return key.strip()

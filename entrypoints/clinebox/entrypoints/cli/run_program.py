@@ -1,0 +1,125 @@
+"""What `run` and `demo` do alike: the run directory, the scripted model, interrupts, what is printed."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import sys
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from returns.pipeline import is_successful
+from rich.console import Console
+
+from clinebox.adapters.run_directory.writer import RunDirectoryWriter
+from clinebox.adapters.sandboxes.local import ContainmentChoice
+from clinebox.adapters.sandboxes.workdir import copy_of_workdir
+from clinebox.adapters.scripted_model.script import Script
+from clinebox.adapters.scripted_model.server import ScriptedModelServer
+from clinebox.domain.outcome.model import StoppedBy
+from clinebox.domain.secrets.masker import Masker
+from clinebox.entrypoints.bootstrap import local_ports
+from clinebox.entrypoints.cli.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, CliError, json_line
+from clinebox.entrypoints.cli.live import LiveRun
+from clinebox.entrypoints.cli.run_view import print_run
+from clinebox.entrypoints.run_once import AgentRun, FinishedRun
+from clinebox.entrypoints.run_report import run_to_json, write_run
+from clinebox.entrypoints.run_request import RunRequest
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """One checked run, and the means that the command line chose for it."""
+
+    request: RunRequest
+    directory: Path
+    script: Script | None = None
+    containment: ContainmentChoice = "auto"
+    tarball: Path | None = None
+    copy_workdir: bool = False
+
+
+def run_program(program: Program, *, as_json: bool) -> int:
+    """Run, write, print; the exit code."""
+    masker = Masker([program.request.model.api_key or ""])
+    created = RunDirectoryWriter.create(program.directory, mask=masker.mask)
+    if not is_successful(created):
+        raise CliError(f"--out: {created.failure().message}")
+    writer = created.unwrap()
+    console = Console(file=sys.stderr, highlight=False, markup=False, emoji=False)
+    finished = asyncio.run(_run(program, writer, console))
+    write_run(finished, writer)
+    notes = (*finished.notes, *(failure.message for failure in writer.failures))
+    _show(replace(finished, notes=notes), writer, masker, as_json=as_json)
+    return _exit_code(finished)
+
+
+async def _run(program: Program, writer: RunDirectoryWriter, console: Console) -> FinishedRun:
+    request = _on_a_copy(program) if program.copy_workdir else program.request
+    async with _model_server(request, program.script) as served:
+        with LiveRun(console) as observer:
+            run = AgentRun(served, local_ports(program.containment, program.tarball), writer, observer)
+            with _interrupts(run, observer):
+                try:
+                    return await run.execute()
+                except asyncio.CancelledError:  # the second interrupt; the sandbox is gone by now
+                    return run.abandoned()
+
+
+def _on_a_copy(program: Program) -> RunRequest:
+    copied = copy_of_workdir(program.request.workdir, program.directory / "workdir")
+    if not is_successful(copied):
+        raise CliError(f"--copy-workdir: {copied.failure().message}")
+    return replace(program.request, workdir=copied.unwrap().path)
+
+
+@contextlib.asynccontextmanager
+async def _model_server(request: RunRequest, script: Script | None) -> AsyncIterator[RunRequest]:
+    """The request with the address of its model server; a scripted one lives as long as the run."""
+    if script is None:
+        yield request
+        return
+    variables = {"workdir": str(request.workdir)}
+    async with ScriptedModelServer(script, variables=variables, model=request.model.name) as server:
+        yield replace(request, model=replace(request.model, base_url=server.base_url))
+
+
+@contextlib.contextmanager
+def _interrupts(run: AgentRun, observer: LiveRun) -> Iterator[None]:
+    """Ctrl-C or SIGTERM once: a clean stop with a receipt. Twice: the sandbox is killed at once."""
+    loop = asyncio.get_running_loop()
+    task = asyncio.current_task()
+    asked = 0
+
+    def interrupt() -> None:
+        nonlocal asked
+        asked += 1
+        if asked == 1:
+            observer.phase("stopping cleanly; once more to kill")
+            run.request_stop(StoppedBy.OPERATOR)
+        elif task is not None:
+            task.cancel()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, interrupt)
+    try:
+        yield
+    finally:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.remove_signal_handler(number)
+
+
+def _show(run: FinishedRun, writer: RunDirectoryWriter, masker: Masker, *, as_json: bool) -> None:
+    console = Console(file=sys.stderr if as_json else sys.stdout, highlight=False, markup=False, emoji=False)
+    print_run(console, run, writer.path)
+    if as_json:
+        line = json_line(run_to_json(run, writer.path))
+        sys.stdout.write(masker.mask(line.encode("ascii")).decode("ascii") + "\n")
+
+
+def _exit_code(run: FinishedRun) -> int:
+    if run.judgement.outcome.stopped_by is StoppedBy.OPERATOR:
+        return EXIT_INTERRUPTED
+    return EXIT_OK if run.verdict.gradable and run.verifier_error is None else EXIT_FAILED

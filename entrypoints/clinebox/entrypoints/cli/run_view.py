@@ -1,0 +1,107 @@
+"""An ended run for people: what happened when, the outcome with its evidence, the grade, the files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from rich.console import Console
+from rich.table import Column, Table
+from rich.text import Text
+
+from clinebox.domain.cline.timeline import TimelineEntry, TimelineMark, ToolSpan, TurnSpan, timeline
+from clinebox.domain.cline.transcript_model import ItemStatus, Transcript
+from clinebox.domain.receipt import CleanupReceipt
+from clinebox.entrypoints.cli.show import render_outcome
+from clinebox.entrypoints.cli.terminal_text import plain
+from clinebox.entrypoints.run_once import FinishedRun
+
+TIMELINE_ROWS: Final = 60
+MARK_LIMIT_CHARS: Final = 120
+
+
+def print_run(console: Console, run: FinishedRun, run_directory: Path) -> None:
+    """The timeline, then the panel."""
+    if run.judgement.transcript is not None:
+        console.print(render_timeline(run.judgement.transcript))
+        console.print()
+    extra = [
+        ("grade", _grade(run)),
+        ("cleanup", _cleanup(run.receipt)),
+        ("sandbox", _sandbox(run)),
+        ("took", f"{run.duration_s:.1f} s"),
+        ("files", str(run_directory)),
+    ]
+    extra += [("note", note) for note in run.notes]
+    console.print(render_outcome(run.judgement.outcome, run.verdict, extra=extra))
+
+
+def render_timeline(transcript: Transcript) -> Table:
+    """When each turn and tool call began, and how long it took; the middle of a long one is left out."""
+    table = Table(Column("at", justify="right"), Column("took", justify="right"), "what", box=None)
+    entries = timeline(transcript)
+    left_out = max(len(entries) - TIMELINE_ROWS, 0)
+    head = TIMELINE_ROWS // 2 if left_out else len(entries)
+    for entry in entries[:head]:
+        table.add_row(*_row(entry))
+    if left_out:
+        table.add_row("", "", Text(f"… {left_out} more in transcript.json …", style="dim"))
+        for entry in entries[-(TIMELINE_ROWS - head) :]:
+            table.add_row(*_row(entry))
+    return table
+
+
+def _row(entry: TimelineEntry) -> tuple[Text, Text, Text]:
+    match entry:
+        case TurnSpan():
+            took = _difference(entry.start_ms, entry.answered_ms)
+            return _at(entry.start_ms), _seconds(took), Text(f"turn {entry.iteration or '?'}: the model")
+        case ToolSpan():
+            return _at(entry.start_ms), _seconds(entry.duration_ms), _tool(entry)
+        case TimelineMark():
+            words = plain(f"{entry.kind}: {entry.message}", limit=MARK_LIMIT_CHARS, style="yellow")
+            return _at(entry.start_ms), Text(""), words
+
+
+def _tool(entry: ToolSpan) -> Text:
+    words = plain(f"  tool {entry.name}")
+    if entry.status is ItemStatus.INCOMPLETE:
+        words.append(" (no end)", style="yellow")
+    elif entry.failed:
+        words.append(" (failed)", style="red")
+    return words
+
+
+def _at(offset_ms: int | None) -> Text:
+    return Text("?" if offset_ms is None else f"{offset_ms / 1000:.2f} s", style="dim")
+
+
+def _seconds(duration_ms: int | None) -> Text:
+    return Text("" if duration_ms is None else f"{duration_ms / 1000:.2f} s")
+
+
+def _difference(start_ms: int | None, end_ms: int | None) -> int | None:
+    return None if start_ms is None or end_ms is None else end_ms - start_ms
+
+
+def _grade(run: FinishedRun) -> str:
+    if run.reward is not None:
+        return f"{run.reward:g}"
+    if run.verifier_error is not None:
+        return f"none: {run.verifier_error}"
+    return "none" if run.verdict.gradable else "none: a run that may not be graded has no reward, not even 0"
+
+
+def _cleanup(receipt: CleanupReceipt | None) -> str:
+    if receipt is None:
+        return "nothing was started"
+    if not receipt.cleanup_confirmed:
+        return f"NOT confirmed: {receipt.error or 'no reason given'}"
+    left = f", {len(receipt.survivors)} background processes ended at close" if receipt.survivors else ""
+    return f"confirmed{left}"
+
+
+def _sandbox(run: FinishedRun) -> str:
+    if run.sandbox is None:
+        return "none was started"
+    return f"{run.sandbox.provider}/{run.sandbox.containment}: {run.sandbox.note}"

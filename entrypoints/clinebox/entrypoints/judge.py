@@ -1,0 +1,118 @@
+"""From what a run left in its sandbox to an outcome, and to the run directory's stream files, in one pass."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from returns.pipeline import is_successful
+
+from clinebox.adapters.run_directory import names
+from clinebox.adapters.run_directory.facts import RunFacts
+from clinebox.adapters.run_directory.writer import RunDirectoryWriter
+from clinebox.adapters.supervisor.client import Finished
+from clinebox.domain import session_files
+from clinebox.domain.cline.launch import CLINE_LOG
+from clinebox.domain.cline.log import LogReader
+from clinebox.domain.cline.stderr import StderrReader
+from clinebox.domain.cline.stdout import StdoutReader
+from clinebox.domain.cline.stream import StreamDecoder
+from clinebox.domain.cline.transcript import TranscriptFolder
+from clinebox.domain.cline.transcript_model import Transcript
+from clinebox.domain.outcome.classify import classify
+from clinebox.domain.outcome.evidence import ExpectedSource, ReceiptEvidence, RequestedStop, RunEvidence
+from clinebox.domain.outcome.failed_step import FailedStep
+from clinebox.domain.outcome.model import Outcome
+from clinebox.domain.receipt import render_cleanup_receipt
+from clinebox.entrypoints.agent_session import AgentSession
+from clinebox.entrypoints.collect import Collector
+from clinebox.entrypoints.run_request import RunRequest
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """The outcome, the facts that let it be judged again, and what was said and done."""
+
+    outcome: Outcome
+    facts: RunFacts
+    transcript: Transcript | None
+    notes: tuple[str, ...] = ()
+
+
+class _TranscriptReader:
+    """The transcript, fed with bytes as the judges are."""
+
+    def __init__(self) -> None:
+        self._decoder = StreamDecoder()
+        self._folder = TranscriptFolder()
+
+    def feed(self, chunk: bytes) -> None:
+        for record in self._decoder.feed(chunk):
+            self._folder.add(record)
+
+    def finish(self) -> Transcript:
+        for record in self._decoder.finish():
+            self._folder.add(record)
+        return self._folder.finish()
+
+
+async def judge_run(
+    session: AgentSession,
+    finished: Finished,
+    writer: RunDirectoryWriter,
+    request: RunRequest,
+    stop: RequestedStop | None,
+) -> Judgement:
+    """Collect the streams of an ended run and judge it; raw bytes are judged, masked bytes are written."""
+    collector = Collector(session.sandbox, writer)
+    stdout, stderr, log = StdoutReader(names.STDOUT), StderrReader(names.STDERR), LogReader(names.CLINE_LOG)
+    transcript = _TranscriptReader()
+    has_stdout = await collector.copy(session.path(session_files.STDOUT), names.STDOUT, stdout, transcript)
+    has_stderr = await collector.copy(session.path(session_files.STDERR), names.STDERR, stderr)
+    has_log = await collector.copy(session.path(CLINE_LOG), names.CLINE_LOG, log)
+    writer.write(names.RECEIPT, [render_cleanup_receipt(finished.receipt)])
+    facts = RunFacts(
+        cline_version=request.cline_version,
+        requested_stop=stop,
+        expected_sources=frozenset({ExpectedSource.RECEIPT}),
+        truncated_sources=frozenset(collector.truncated),
+        expected_base_url=request.model.base_url,
+        receipt_nonce=finished.receipt.nonce,
+    )
+    evidence = RunEvidence(
+        stdout=stdout.finish() if has_stdout else None,
+        log=log.finish() if has_log else None,
+        stderr=stderr.finish() if has_stderr else None,
+        receipt=ReceiptEvidence(names.RECEIPT, finished.receipt),
+        requested_stop=facts.requested_stop,
+        cline_version=facts.cline_version,
+        expected_base_url=facts.expected_base_url,
+        expected_sources=facts.expected_sources,
+        truncated_sources=facts.truncated_sources,
+    )
+    return Judgement(
+        _outcome(evidence), facts, transcript.finish() if has_stdout else None, tuple(collector.notes)
+    )
+
+
+def judge_step(step: FailedStep | None, request: RunRequest, stop: RequestedStop | None) -> Judgement:
+    """The outcome of a run that never came to its activation: a failed step, or a stop before it."""
+    facts = RunFacts(
+        cline_version=request.cline_version,
+        requested_stop=stop,
+        failed_step=step,
+        expected_base_url=request.model.base_url,
+    )
+    evidence = RunEvidence(
+        requested_stop=stop,
+        failed_step=step,
+        cline_version=request.cline_version,
+        expected_base_url=request.model.base_url,
+    )
+    return Judgement(_outcome(evidence), facts, None)
+
+
+def _outcome(evidence: RunEvidence) -> Outcome:
+    result = classify(evidence)
+    if not is_successful(result):  # only our own base URL can be refused, and the request was checked
+        raise ValueError(result.failure().message)
+    return result.unwrap()

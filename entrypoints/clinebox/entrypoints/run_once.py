@@ -1,0 +1,204 @@
+"""One run from request to outcome: fetch, start, activate, judge, verify, close; nothing is lost."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import secrets
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from typing import Final, TypeAlias, TypeVar
+
+from returns.pipeline import is_successful
+from returns.result import Failure, Result
+
+from clinebox.adapters.run_directory.writer import RunDirectoryWriter
+from clinebox.adapters.supervisor.client import Finished
+from clinebox.domain.outcome.evidence import RequestedStop
+from clinebox.domain.outcome.failed_step import FailedStep, sandbox_step
+from clinebox.domain.outcome.model import StoppedBy
+from clinebox.domain.outcome.policy import Verdict, decide
+from clinebox.domain.ports import ReadOnlyMount, SandboxDescription, SandboxProvider, SandboxSpec
+from clinebox.domain.receipt import CleanupReceipt
+from clinebox.domain.shell import session_directory
+from clinebox.entrypoints.agent_session import AgentSession, Verified
+from clinebox.entrypoints.judge import Judgement, judge_run, judge_step
+from clinebox.entrypoints.launching import launch_plan
+from clinebox.entrypoints.observer import RunObserver
+from clinebox.entrypoints.run_request import RunRequest
+
+START_SANDBOX_S: Final = 60.0
+
+_Value = TypeVar("_Value")
+
+FetchRuntime: TypeAlias = Callable[
+    [str, Callable[[int, int | None], None]], Awaitable[Result[str, FailedStep]]
+]
+"""The path of a Cline binary on this host, by version; reports bytes done and bytes in all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """What a run needs from the outside; wired in `bootstrap`."""
+
+    provider: SandboxProvider
+    fetch_runtime: FetchRuntime
+
+
+@dataclass(frozen=True, slots=True)
+class FinishedRun:
+    """A run that ended, however it did; `verified` is None when no verifier ran."""
+
+    judgement: Judgement
+    verdict: Verdict
+    receipt: CleanupReceipt | None = None
+    sandbox: SandboxDescription | None = None
+    verified: Verified | None = None
+    duration_s: float = 0.0
+    notes: tuple[str, ...] = ()
+
+    @property
+    def reward(self) -> float | None:
+        """The grade of a gradable run; None when there is none. Never a zero in place of one."""
+        return None if self.verified is None else self.verified.grade.value_or(None)
+
+    @property
+    def verifier_error(self) -> str | None:
+        """Why the verifier gave no reward."""
+        if self.verified is None or is_successful(self.verified.grade):
+            return None
+        return self.verified.grade.failure().message
+
+
+class AgentRun:
+    """One request, run once. `request_stop` may be called at any time from the event loop."""
+
+    def __init__(
+        self, request: RunRequest, ports: Ports, writer: RunDirectoryWriter, observer: RunObserver
+    ) -> None:
+        self._request = request
+        self._ports = ports
+        self._writer = writer
+        self._observer = observer
+        self._stop: RequestedStop | None = None
+        self._stopping = asyncio.Event()
+        self._session: AgentSession | None = None
+        self._requests: set[asyncio.Task[bool]] = set()
+
+    def request_stop(self, by: StoppedBy) -> None:
+        """End the run as soon as it can be ended cleanly: with a receipt and a judgement."""
+        if self._stop is not None:
+            return
+        self._stop = RequestedStop(by, time.time())
+        self._stopping.set()
+        if self._session is not None:
+            task = asyncio.create_task(self._session.request_stop(by))
+            self._requests.add(task)
+            task.add_done_callback(self._requests.discard)
+
+    async def execute(self) -> FinishedRun:
+        """Run to the end; the sandbox is gone when this returns or raises."""
+        began = time.monotonic()
+        finished = await self._fetch_and_run()
+        return replace(finished, duration_s=round(time.monotonic() - began, 3))
+
+    def abandoned(self) -> FinishedRun:
+        """What is left to say when `execute` was cancelled: the stop, and nothing of the run."""
+        return self._not_activated(None)
+
+    async def _fetch_and_run(self) -> FinishedRun:
+        version = self._request.cline_version
+        self._observer.phase(f"fetching Cline {version}")
+        fetching = self._ports.fetch_runtime(version, self._observer.fetching)
+        fetched = await self._unless_stopped(fetching)
+        if fetched is None:
+            return self._not_activated(None)
+        if not is_successful(fetched):
+            return self._not_activated(fetched.failure())
+        self._observer.phase("starting the sandbox")
+        spec = _sandbox_spec(self._request, fetched.unwrap())
+        started = await self._ports.provider.start(spec, timeout_s=START_SANDBOX_S)
+        if not is_successful(started):
+            return self._not_activated(sandbox_step(started.failure()))
+        path = f"{started.unwrap().description.session_root}/s-{secrets.token_hex(6)}"
+        session = AgentSession(started.unwrap(), session_directory(path).unwrap(), self._observer)
+        return await self._run_and_close(session, path, fetched.unwrap())
+
+    async def _run_and_close(self, session: AgentSession, path: str, binary: str) -> FinishedRun:
+        """The close comes whatever happens, and is not cut short by a second interrupt."""
+        closing: tuple[str, ...] = ()
+        try:
+            finished = await self._in_session(session, path, binary)
+        finally:
+            self._session = None
+            self._observer.phase("closing the sandbox")
+            closing = await asyncio.shield(session.close())
+        return replace(finished, notes=(*finished.notes, *closing))
+
+    async def _in_session(self, session: AgentSession, path: str, binary: str) -> FinishedRun:
+        activated = await self._activate(session, path, binary)
+        if not is_successful(activated):
+            return replace(self._not_activated(activated.failure()), sandbox=session.sandbox.description)
+        finished = activated.unwrap()
+        self._observer.phase("judging the run")
+        judgement = await judge_run(session, finished, self._writer, self._request, self._stop)
+        verdict = decide(judgement.outcome)
+        return FinishedRun(
+            judgement,
+            verdict,
+            receipt=finished.receipt,
+            sandbox=session.sandbox.description,
+            verified=await self._verify(session, verdict, finished.receipt),
+            notes=(*judgement.notes, *_beside(finished)),
+        )
+
+    async def _activate(self, session: AgentSession, path: str, binary: str) -> Result[Finished, FailedStep]:
+        session_id = self._writer.path.name
+        launch = launch_plan(self._request, session_dir=path, session_id=session_id, binary=binary)
+        if not is_successful(launch):
+            return Failure(launch.failure())
+        prepared = await session.prepare(self._request, launch.unwrap())
+        if not is_successful(prepared):
+            return Failure(prepared.failure())
+        self._session = session
+        if self._stop is not None:
+            await session.request_stop(self._stop.by)
+        self._observer.phase("Cline is working")
+        return await session.activate()
+
+    async def _verify(
+        self, session: AgentSession, verdict: Verdict, receipt: CleanupReceipt
+    ) -> Verified | None:
+        """Only a gradable run is graded, and only after its cleanup was confirmed (SPEC §13)."""
+        wanted = self._request.verification
+        if wanted is None or not verdict.gradable or not receipt.cleanup_confirmed:
+            return None
+        self._observer.phase("verifying")
+        return await self._unless_stopped(session.verify(wanted, str(self._request.workdir)))
+
+    def _not_activated(self, step: FailedStep | None) -> FinishedRun:
+        judgement = judge_step(step, self._request, self._stop)
+        return FinishedRun(judgement, decide(judgement.outcome))
+
+    async def _unless_stopped(self, work: Awaitable[_Value]) -> _Value | None:
+        """The result, or None when a stop came first; what was going on is then cancelled and awaited."""
+        working = asyncio.ensure_future(work)
+        stopping = asyncio.ensure_future(self._stopping.wait())
+        try:
+            await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            return working.result() if working.done() else None
+        finally:
+            for task in (stopping, working):
+                task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await working
+
+
+def _sandbox_spec(request: RunRequest, binary: str) -> SandboxSpec:
+    return SandboxSpec(workdir=str(request.workdir), env=request.env, mounts=(ReadOnlyMount(binary, binary),))
+
+
+def _beside(finished: Finished) -> tuple[str, ...]:
+    failure = finished.provider_failure
+    return () if failure is None else (f"beside the receipt, the sandbox reported: {failure.message}",)

@@ -1,0 +1,46 @@
+"""What a caller asks of one run, checked before anything starts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from clinebox.adapters.supervisor.plan import SurvivorPolicy
+from clinebox.domain.budgets import DEFAULT_CLEANUP_S, DEFAULT_RUN_S, DEFAULT_VERIFIER_S
+from clinebox.domain.cline.prompt import PreparedPrompt
+
+
+@dataclass(frozen=True, slots=True)
+class ModelEndpoint:
+    """The OpenAI-compatible model server; `api_key` None for one that asks for none. Never printed."""
+
+    base_url: str
+    name: str
+    api_key: str | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """A command of the operator's, run by bash in the work directory after a confirmed cleanup (SPEC §13)."""
+
+    command: str
+    timeout_s: float = DEFAULT_VERIFIER_S
+
+
+@dataclass(frozen=True, slots=True)
+class RunRequest:
+    """One task, run once. Times in seconds."""
+
+    prompt: PreparedPrompt
+    """The task as Cline is told it."""
+    workdir: Path
+    model: ModelEndpoint
+    cline_version: str
+    timeout_s: float = DEFAULT_RUN_S
+    cleanup_timeout_s: float = DEFAULT_CLEANUP_S
+    system_text: str | None = None
+    verification: Verification | None = None
+    survivors: SurvivorPolicy = SurvivorPolicy.KEEP
+    disabled_tools: tuple[str, ...] = ()
+    env: dict[str, str] = field(default_factory=dict)
+    """Laid over the sandbox's clean environment, for the harness and its tools."""
