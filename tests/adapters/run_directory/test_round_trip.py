@@ -21,6 +21,7 @@ from clinebox.domain.outcome.evidence import (
     RequestedStop,
     evidence_from_bytes,
 )
+from clinebox.domain.outcome.failed_step import FailedStep
 from clinebox.domain.outcome.model import Outcome, Reason, Status, StoppedBy
 from clinebox.domain.outcome.policy import decide
 
@@ -45,7 +46,7 @@ def write_and_judge(
         expected_base_url=facts.expected_base_url,
         expected_sources=facts.expected_sources,
     )
-    first = classify(evidence).unwrap()
+    first = classify(replace(evidence, failed_step=facts.failed_step)).unwrap()
     writer = RunDirectoryWriter.create(path, mask=bytes).unwrap()
     for name, content in files.items():
         writer.write(name, [b"", *(content[at : at + 1000] for at in range(0, len(content), 1000))])
@@ -100,6 +101,12 @@ def test_a_receipt_that_was_expected_and_is_lost_is_missed(tmp_path: Path) -> No
     (tmp_path / names.RECEIPT).unlink()
     lost = classify(read_run(RunDirectory(tmp_path)).unwrap().evidence).unwrap()
     assert (lost.status, lost.reason) == (Status.FAILED, Reason.UNKNOWN)
+
+
+def test_a_step_that_failed_before_any_stream_is_still_known_when_judged_again(tmp_path: Path) -> None:
+    step = FailedStep(Reason.RUNTIME_INSTALL, "clinebox:runtime_install", "no network")
+    first, again = write_and_judge(tmp_path, {}, RunFacts(cline_version="3.0.65", failed_step=step))
+    assert (first.reason, first.text, again) == (Reason.RUNTIME_INSTALL, "no network", first)
 
 
 def test_a_forged_receipt_is_refused_also_when_judged_again(tmp_path: Path) -> None:
