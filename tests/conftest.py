@@ -1,4 +1,4 @@
-"""What all tests share: the real Cline binaries, from the user's own cache, so that only the first run fetches."""
+"""What all tests share: the real Cline binaries, from the user's own cache, so that only one run fetches."""
 
 from __future__ import annotations
 

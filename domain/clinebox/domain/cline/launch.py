@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from returns.result import Failure, Result, Success
@@ -91,7 +91,14 @@ def plan_launch(request: LaunchRequest) -> Result[LaunchPlan, str]:
     """
     return (
         checked_model_url(request.provider.base_url)
-        .bind(lambda _: checked_model_name(request.provider.model))
+        .map(lambda url: replace(request, provider=replace(request.provider, base_url=url)))
+        .bind(_planned)
+    )
+
+
+def _planned(request: LaunchRequest) -> Result[LaunchPlan, str]:
+    return (
+        checked_model_name(request.provider.model)
         .bind(lambda _: _checked_paths(request))
         .bind(lambda _: provider_settings(request.provider))
         .map(lambda providers: _plan(request, providers))
@@ -100,7 +107,7 @@ def plan_launch(request: LaunchRequest) -> Result[LaunchPlan, str]:
 
 
 def checked_model_url(url: str) -> Result[str, str]:
-    """The base URL without a trailing slash, so that `/chat/completions` can follow.
+    """The base URL, without blanks around it or slashes at its end, so that `/chat/completions` can follow.
 
     Failure(sentence) when it is no http(s) URL with a host, or holds credentials, a query or a fragment.
     What may be a secret in it is not quoted.
@@ -110,6 +117,7 @@ def checked_model_url(url: str) -> Result[str, str]:
     >>> checked_model_url("localhost:8000").failure()
     "the model URL 'localhost:8000' is no URL: give one such as http://host:8000/v1"
     """
+    url = url.strip(" \t\r\n")
     parts = _URL.fullmatch(url)
     if parts is None or not parts[2]:
         return Failure(f"the model URL {_shown_url(url)!r} is no URL: give one such as http://host:8000/v1")

@@ -47,6 +47,10 @@ _TRAILING: Final = "),.:;!?`'\""
 _CLOSERS: Final = _TRAILING + "]}>"
 """A path in the middle of a word that ends so, as in `'@/lib/x'`, names no file: Cline leaves it as it is."""
 
+_OPENER_OF: Final = {")": "(", "]": "[", "}": "{", ">": "<"}
+_CLOSING_LIMIT: Final = 8
+"""Brackets that are looked at after a word; a bound on the work."""
+
 
 class PromptProblem(StrEnum):
     """Why a text cannot be a prompt."""
@@ -201,19 +205,29 @@ def _mention(word: str) -> bool:
 def _word_changes(text: str, start: int, end: int, *, mentioned: bool) -> Iterator[PromptChange]:
     word = text[start:end]
     has_tag = _HAS_TAG.search(word) is not None
-    if not mentioned and not has_tag and _names_no_file(text, start, end):
+    if not mentioned and not has_tag and _names_no_file(word):
         return
-    core = word.rstrip(_CLOSERS)
+    core = _core(word)
     if has_tag or "`" in core or '"' in core or core[1:2] in ("", *_LEADING):
         yield from _mark_by_mark(word, start, mentioned=mentioned)
         return
     yield _ticked(start, core)
 
 
-def _names_no_file(text: str, start: int, end: int) -> bool:
-    """Whether the path that Cline reads here already ends in a mark that no file's name ends in."""
-    in_backticks = start > 0 and text[start - 1] == "`" and "`" in text[start:end]
-    return in_backticks or ("`" not in text[start : end - 1] and text[end - 1] in _CLOSERS)
+def _core(word: str) -> str:
+    """The word less the punctuation after it; a bracket that the word itself opened stays inside."""
+    core = word.rstrip(_CLOSERS)
+    for mark in word[len(core) : len(core) + _CLOSING_LIMIT]:
+        opener = _OPENER_OF.get(mark)
+        if opener is None or core.count(opener) <= core.count(mark):
+            break
+        core += mark
+    return core
+
+
+def _names_no_file(word: str) -> bool:
+    """Whether the path that Cline reads here holds a mark that, in practice, no file's name has."""
+    return "`" in word or word[-1] in _CLOSERS
 
 
 def _mark_by_mark(word: str, start: int, *, mentioned: bool) -> Iterator[PromptChange]:
