@@ -41,8 +41,8 @@ from clinebox.domain.cline.pins import Pin, Platform, pin_of
 DEFAULT_FETCH_TIMEOUT_S: Final = 300.0
 DEFAULT_NEEDED_BYTES: Final = 350_000_000
 """Free space wanted before a fetch: the tarball (53 MB), npm's own copy of it, the binary (152 MB), room."""
-LOCK_MARGIN_S: Final = 60.0
-"""On top of a fetch: what unpacking may take on a slow disk."""
+DEFAULT_LOCK_TIMEOUT_S: Final = DEFAULT_FETCH_TIMEOUT_S + 60.0
+"""What the holder may take: a fetch, and unpacking on a slow disk."""
 LOCK_POLL_S: Final = 0.2
 NAME_DIGEST_CHARS: Final = 32
 """128 bits of the digest: enough to name it; the manifest holds all of it."""
@@ -76,6 +76,7 @@ class RuntimeCache:
     root: Path
     env: Mapping[str, str] = field(repr=False)
     fetch_timeout_s: float = DEFAULT_FETCH_TIMEOUT_S
+    lock_timeout_s: float = DEFAULT_LOCK_TIMEOUT_S
     needed_bytes: int = DEFAULT_NEEDED_BYTES
     pins: Callable[[str, Platform], Result[Pin, str]] = pin_of
     host: Callable[[], Result[Platform, str]] = host_platform
@@ -128,7 +129,7 @@ class RuntimeCache:
     def _locked(self, entry: Entry, stopped: Stopped) -> Iterator[RuntimeFailure | None]:
         """Hold the entry's lock; yields why it is not held. The kernel frees it when its holder dies."""
         lock = FileLock(self.root / "locks" / f"{entry.directory.name}.lock")
-        deadline = time.monotonic() + self.fetch_timeout_s + LOCK_MARGIN_S
+        deadline = time.monotonic() + self.lock_timeout_s
         while True:
             with contextlib.suppress(Timeout):
                 lock.acquire(timeout=LOCK_POLL_S)
@@ -137,7 +138,7 @@ class RuntimeCache:
                 yield RuntimeFailure(RuntimeTrouble.STOPPED, "waiting for the Cline cache was stopped")
                 return
             if time.monotonic() > deadline:
-                yield _held(lock.lock_file, self.fetch_timeout_s + LOCK_MARGIN_S)
+                yield _held(lock.lock_file, self.lock_timeout_s)
                 return
         try:
             yield None

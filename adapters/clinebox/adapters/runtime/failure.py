@@ -15,7 +15,7 @@ Stopped: TypeAlias = Callable[[], bool]
 """Whether the caller has given up; asked about ten times a second."""
 
 USE_TARBALL: Final = "give the npm tarball with --cline-tarball FILE"
-INSTALL_NPM: Final = "install npm (the package nodejs of your system, or pip install 'clinebox[fetch]')"
+INSTALL_NPM: Final = "install npm, or get it with pip install 'clinebox[fetch]'"
 TRY_AGAIN: Final = "try again when the npm registry can be reached"
 OTHER_CACHE: Final = "set CLINEBOX_CACHE_DIR to another directory"
 
@@ -50,7 +50,7 @@ class RuntimeFailure:
 
     def __str__(self) -> str:
         """One sentence for people, with the ways on."""
-        return f"{self.message}: {', or '.join(self.ways_on)}" if self.ways_on else self.message
+        return f"{self.message}. Ways on: {'; or '.join(self.ways_on)}" if self.ways_on else self.message
 
 
 def os_failure(what: str, error: OSError) -> RuntimeFailure:

