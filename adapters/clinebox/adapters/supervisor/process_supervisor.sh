@@ -6,7 +6,8 @@
 
 TICK_CS=10           # how often requests, deadline and output are looked at
 SLOW_TICKS=5         # every how many ticks the costlier looks are taken
-SIZE_TICKS=20        # every how many ticks a program (stat or wc) is asked for true sizes
+OUTPUT_TICKS=2       # every how many ticks the streams' offsets are read
+SIZE_TICKS=30        # every how many ticks a program (stat or wc) is asked for true sizes
 
 RUN_CS=90000 CLEANUP_CS=1000 OUTPUT_LIMIT=268435456 SURVIVORS=keep MARKER= WATCHED=()
 NONCE= HARNESS= HARNESS_START= HARNESS_GROUP= FEEDER= FEEDER_START= RUNNER= RUNNER_START= EXITED=
@@ -76,6 +77,7 @@ prepare() {
   [[ $NONCE && ! -e nonce ]] || { ERROR="the nonce cannot be read and removed"; return 1; }
   { exec 3>> stdout.ndjson; } && { exec 4>> stderr.txt; } || { ERROR="the streams cannot be opened"; return 1; }
   read_stat "$$"
+  OLDEST=$START
   printf '%s %s\n' "$$" "$START" > supervisor.pid || { ERROR="supervisor.pid cannot be written"; return 1; }
 }
 
@@ -144,7 +146,8 @@ watch() {
   while :; do
     next_tick
     if [[ $EXITED ]] || ((ticks % SLOW_TICKS == 0)); then is_over && { drain; return; }; fi
-    measure_output "$ticks"
+    ((ticks % OUTPUT_TICKS == 0)) && measure_output
+    ((ticks % SIZE_TICKS == SIZE_TICKS - 1)) && ask_sizes
     if requested || overdue || flooded || { ((ticks % SLOW_TICKS == 0)) && deserted; }; then
       is_over || { FORCED=1; return; }
       STOPPED_BY= TIMED_OUT=false ERROR=  # it was quicker than we
@@ -158,17 +161,16 @@ watch() {
 # next_tick: waits for a report, the deadline or one tick, whatever comes first.
 next_tick() {
   local left wait_cs=$TICK_CS
-  now
   left=$((STARTED + RUN_CS - NOW))
   ((left < wait_cs)) && wait_cs=$((left > 0 ? left : 0))
   [[ $EXITED ]] && wait_cs=1
   printf -v wait_cs '0.%02d' "$wait_cs"
   pause "$wait_cs"
+  now
   [[ $MESSAGE ]] && hear
 }
 
 overdue() {
-  now
   ((NOW - STARTED >= RUN_CS)) && STOPPED_BY=deadline TIMED_OUT=true
 }
 
@@ -203,18 +205,22 @@ requested() {
   fi
 }
 
-# measure_output TICKS: OUTPUT_BYTES. The streams' own descriptors are ours too, so their offsets say what was
-# written, at no cost (files are opened to append). A file that others write by name is asked for its size, where
-# stat or wc is there; no builtin of bash knows a file's size.
+# measure_output: OUTPUT_BYTES. The streams' own descriptors are ours too, so their offsets say what was
+# written, at no cost (files are opened to append).
 measure_output() {
-  local descriptor position sum=0 sizes size
+  local descriptor position sum=0
   for descriptor in 3 4; do
     read -r _ position < "/proc/self/fdinfo/$descriptor" && sum=$((sum + position))
   done
   ((sum > OUTPUT_BYTES)) && OUTPUT_BYTES=$sum
-  (($1 % SIZE_TICKS == SIZE_TICKS - 1)) || return 0
+  return 0
+}
+
+# ask_sizes: what others write by name is seen in a file's size alone. No builtin of bash knows it, so stat or wc
+# is asked where it is there.
+ask_sizes() {
+  local sizes size sum=0
   sizes=$(true_sizes stdout.ndjson stderr.txt "${WATCHED[@]}" 2> /dev/null)
-  sum=0
   for size in $sizes; do sum=$((sum + size)); done
   ((sum > OUTPUT_BYTES)) && OUTPUT_BYTES=$sum
   return 0
@@ -325,7 +331,8 @@ write_receipt() {
   local error=null nonce=null by=null notes= note receipt
   list_members 32
   ((${#MEMBERS[@]} > 32)) && NOTES[${#NOTES[@]}]="$((${#MEMBERS[@]} - 32)) more survivors"
-  measure_output $((SIZE_TICKS - 1))
+  [[ $RUNNER ]] && measure_output
+  ((${#WATCHED[@]})) && ask_sizes
   [[ $ERROR ]] && json_string "$ERROR" && error=$JSON
   [[ $NONCE ]] && json_string "$NONCE" && nonce=$JSON
   [[ $STOPPED_BY ]] && by="\"$STOPPED_BY\""

@@ -8,6 +8,8 @@
 #   - the leader of its process group or session belongs, or did.
 
 HEARD=
+OLDEST=0               # start time of the supervisor: what is older cannot belong
+KERNEL_THREAD=0x200000 # PF_KTHREAD in stat's flags
 declare -A KNOWN=()    # pid -> start time of everything that was ever seen to belong
 declare -A MEMBERS=()  # pid -> start time of what belongs and is alive, as of the last scan
 
@@ -18,18 +20,29 @@ now() {
   NOW=$((10#${up%.*}${up#*.}))
 }
 
-# read_stat PID: STATE PPID_ GROUP SESSION START; fails when there is no such process.
-# The name in parentheses may hold anything, ") " and line ends too: what counts follows the last ")".
+# read_stat PID: STATE PARENT GROUP SESSION FLAGS START; fails when there is no such process.
+# `read` splits an ordinary line four times as fast as anything else. The name in parentheses may hold anything
+# (") Z 1 " and line ends too), but 15 bytes at most: then a ")" stands among the next fields, or START is missing.
 read_stat() {
+  local name a b c d e f g h i j k l
+  START=
+  {
+    read -r _ name STATE PARENT GROUP SESSION a b FLAGS c d e f g h i j k l _ _ START _ < "/proc/$1/stat"
+  } 2> /dev/null || [[ $name ]] || return 1
+  [[ $START && $name == *')' && "$STATE$PARENT$GROUP$SESSION$a$b$FLAGS$c$d$e$f$g" != *')'* ]] \
+    || read_odd_stat "$1"
+}
+
+# read_odd_stat PID: what counts follows the last ")".
+read_odd_stat() {
   local stat=
   { IFS= read -r -d '' stat < "/proc/$1/stat"; } 2> /dev/null
   [[ $stat ]] || return 1
-  local IFS=$' \t\n'
   set -f
   # shellcheck disable=SC2086 # numbers, to be split
   set -- ${stat##*)}
   set +f
-  STATE=$1 PARENT=$2 GROUP=$3 SESSION=$4 START=${20}
+  STATE=$1 PARENT=$2 GROUP=$3 SESSION=$4 FLAGS=$7 START=${20}
 }
 
 # is_alive PID START: the very process, not another that got its number. A zombie is not alive.
@@ -72,7 +85,7 @@ scan() {
   for path in /proc/[0-9]*; do
     pid=${path#/proc/}
     ((pid > 1 && pid != $$ && pid != BASHPID)) || continue
-    read_stat "$pid" && [[ $STATE != [ZXx] ]] || continue
+    read_stat "$pid" && [[ $STATE != [ZXx] ]] && ((START >= OLDEST && !(FLAGS & KERNEL_THREAD))) || continue
     STARTS[$pid]=$START PARENTS[$pid]=$PARENT GROUPS_[$pid]=$GROUP SESSIONS[$pid]=$SESSION
     if [[ ${KNOWN[$pid]-} == "$START" ]] || carries_marker "$pid"; then remember "$pid" "$START"; fi
   done
@@ -128,10 +141,14 @@ pause() {
   MESSAGE=
   if IFS= read -r -t "$1" -u 9 part; then
     MESSAGE=$HEARD$part HEARD=
+OLDEST=0               # start time of the supervisor: what is older cannot belong
+KERNEL_THREAD=0x200000 # PF_KTHREAD in stat's flags
   else
     HEARD+=$part
   fi
   ((${#HEARD} < 256)) || HEARD=
+OLDEST=0               # start time of the supervisor: what is older cannot belong
+KERNEL_THREAD=0x200000 # PF_KTHREAD in stat's flags
 }
 
 # describe PID START: AGE in seconds ("null" where the clocks disagree) and COMMAND, bounded.
