@@ -1,9 +1,10 @@
-"""The whole thing, driven as a user drives it: the real CLI, the real Cline, a real sandbox, a scripted model."""
+"""The whole, driven as a user drives it: the real command line, Cline and sandbox, a scripted model."""
 
 from __future__ import annotations
 
 import json
 import os
+import secrets
 import signal
 import subprocess
 import sys
@@ -58,6 +59,30 @@ class Started:
         for stream in (self.process.stdout, self.process.stderr):
             if stream is not None:
                 stream.close()
+
+
+@pytest.fixture(scope="session")
+def processes_with() -> Callable[[str], list[str]]:
+    """The processes on this host with this argument, whoever's they are; each test has words of its own."""
+
+    def find(word: str) -> list[str]:
+        found = []
+        for path in Path("/proc").glob("[0-9]*/cmdline"):
+            try:
+                arguments = path.read_bytes().split(b"\0")
+            except OSError:
+                continue
+            if word.encode() in arguments:
+                found.append(path.parent.name)
+        return found
+
+    return find
+
+
+@pytest.fixture
+def long_s() -> str:
+    """A number of seconds longer than any test, that no other process on this host sleeps for."""
+    return f"86400.{secrets.randbelow(10**9):09d}"
 
 
 Start = Callable[..., Started]

@@ -1,9 +1,8 @@
-"""Each way a run can end, played by a scripted model against the real Cline, through the real command line."""
+"""Each way a run can end, played by a scripted model against the real Cline."""
 
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,7 +21,10 @@ VERIFY = "grep -qx hello a.txt"
 
 
 def command(*commands: str) -> dict[str, Any]:
-    return {"text": "Running.", "tool_calls": [{"name": "run_commands", "arguments": {"commands": [*commands]}}]}
+    return {
+        "text": "Running.",
+        "tool_calls": [{"name": "run_commands", "arguments": {"commands": [*commands]}}],
+    }
 
 
 def fields(run: Any, *names: str) -> dict[str, Any]:
@@ -145,9 +147,11 @@ def test_a_model_that_says_nothing_for_good_is_an_empty_response(start: Any, ver
 
 
 @BOTH
-def test_a_deadline_in_the_middle_of_a_tool_is_graded_and_leaves_no_process(start: Any, version: str) -> None:
+def test_a_deadline_in_the_middle_of_a_tool_is_graded_and_leaves_no_process(
+    start: Any, version: str, processes_with: Any, long_s: str
+) -> None:
     # An escapee in a session of its own, with a name that only this test uses.
-    turn = command("setsid sleep 86397.25 & setsid sleep 86397.25")
+    turn = command(f"setsid sleep {long_s} & setsid sleep {long_s}")
     started = start("Go.", "--timeout", "20", "--verify", "true", turns=[turn, ANSWER], version=version)
     run = started.finish()
     assert run.exit_code == 0, run.stderr
@@ -161,7 +165,7 @@ def test_a_deadline_in_the_middle_of_a_tool_is_graded_and_leaves_no_process(star
     assert run.object["receipt"]["cleanup_confirmed"] is True
     assert run.object["receipt"]["survivors"] == []
     assert "tool_effect_unknown" in run.object["flags"]
-    assert processes_with("86397.25") == []
+    assert processes_with(long_s) == []
 
 
 def test_a_deadline_before_any_output_is_no_transport_fault_and_never_graded(start: Any) -> None:
@@ -191,30 +195,23 @@ def test_an_agent_that_kills_its_harness_leaves_no_result_and_a_hint(start: Any,
     assert "the task itself may have killed it" in run.object["text"]
 
 
-def test_a_service_that_the_task_left_running_is_there_for_the_verifier_and_gone_afterwards(start: Any) -> None:
-    leave = command("nohup sleep 86396.5 > /dev/null 2>&1 &")
-    run = start("Serve.", "--verify", "grep -lz 86396.5 /proc/[0-9]*/cmdline", turns=[leave, ANSWER]).finish()
+def test_a_service_that_the_task_left_running_is_there_for_the_verifier_and_gone_afterwards(
+    start: Any, processes_with: Any, long_s: str
+) -> None:
+    leave = command(f"nohup sleep {long_s} > /dev/null 2>&1 &")
+    run = start(
+        "Serve.", "--verify", f"grep -lzx {long_s} /proc/[0-9]*/cmdline", turns=[leave, ANSWER]
+    ).finish()
     assert run.object["reward"] == 1.0, run.file("verifier.txt")
     assert run.object["flags"] == ["background_processes_left"]
-    assert processes_with("86396.5") == []
+    assert processes_with(long_s) == []
 
 
-def test_survivors_are_ended_before_the_verifier_when_asked(start: Any) -> None:
-    leave = command("nohup sleep 86395.5 > /dev/null 2>&1 &")
-    options = ("--survivors", "kill", "--verify", "! grep -lz 86395.5 /proc/[0-9]*/cmdline")
+def test_survivors_are_ended_before_the_verifier_when_asked(
+    start: Any, processes_with: Any, long_s: str
+) -> None:
+    leave = command(f"nohup sleep {long_s} > /dev/null 2>&1 &")
+    options = ("--survivors", "kill", "--verify", f"! grep -lzx {long_s} /proc/[0-9]*/cmdline")
     run = start("Serve.", *options, turns=[leave, ANSWER]).finish()
     assert run.object["reward"] == 1.0, run.file("verifier.txt")
-    assert processes_with("86395.5") == []
-
-
-def processes_with(word: str) -> list[str]:
-    """The command lines on this host with this argument, whoever's they are; tests use words of their own."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            arguments = path.read_bytes().split(b"\0")
-        except OSError:
-            continue
-        if word.encode() in arguments:
-            found.append(path.parent.name)
-    return found
+    assert processes_with(long_s) == []

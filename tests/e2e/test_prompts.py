@@ -1,4 +1,4 @@
-"""What the model is sent is what the task says, byte for byte, whatever its size; nothing in it is expanded."""
+"""What the model is sent is what the task says, byte for byte; nothing in it is expanded."""
 
 from __future__ import annotations
 
@@ -71,23 +71,23 @@ def test_a_system_text_is_added_to_clines_own_prompt(
     assert len(text) > 1_000  # Cline's own prompt is still there
 
 
-@pytest.mark.parametrize(
-    ("task", "sent"),
-    [
-        ("/team build it", "`/team` build it"),
-        (" \n/team build it", "`/team` build it"),
-        ("Look at @/etc/hostname please", "Look at `@/etc/hostname` please"),
-        ("mail me@example.org about it", "mail me@example.org about it"),
-        ("-s is an option", "-s is an option"),
-    ],
-)
+SENT = {
+    "/team build it": "`/team` build it",
+    " \n/team build it": "`/team` build it",
+    "Look at @/etc/hostname please": "Look at `@/etc/hostname` please",
+    "mail me@example.org about it": "mail me@example.org about it",
+    "-s is an option": "-s is an option",
+}
+
+
+@pytest.mark.parametrize("task", SENT)
 @pytest.mark.parametrize("version", [OLD, NEW])
 def test_what_cline_would_expand_is_put_in_backticks(
-    start: Any, model: RunningScriptedModel, version: str, task: str, sent: str, tmp_path: Any
+    start: Any, model: RunningScriptedModel, version: str, task: str, tmp_path: Any
 ) -> None:
     file = tmp_path / "task.txt"
     file.write_text(task)
     options = ("--model-url", model.base_url, "--model", "scripted-model")
     run = start(f"@{file}", *options, version=version).finish()
     assert run.object["status"] == "completed", run.object
-    assert told(model) == sent
+    assert told(model) == SENT[task]

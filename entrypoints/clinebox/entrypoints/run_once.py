@@ -15,6 +15,7 @@ from returns.result import Failure, Result
 
 from clinebox.adapters.run_directory.writer import RunDirectoryWriter
 from clinebox.adapters.supervisor.client import Finished
+from clinebox.domain import grading
 from clinebox.domain.outcome.evidence import RequestedStop
 from clinebox.domain.outcome.failed_step import FailedStep, sandbox_step
 from clinebox.domain.outcome.model import StoppedBy
@@ -56,6 +57,8 @@ class FinishedRun:
     sandbox: SandboxDescription | None = None
     verified: Verified | None = None
     duration_s: float = 0.0
+    requested_stop: RequestedStop | None = None
+    """The stop that was asked for while anything of the run, its verifier included, went on."""
     notes: tuple[str, ...] = ()
 
     @property
@@ -101,11 +104,12 @@ class AgentRun:
         """Run to the end; the sandbox is gone when this returns or raises."""
         began = time.monotonic()
         finished = await self._fetch_and_run()
-        return replace(finished, duration_s=round(time.monotonic() - began, 3))
+        took_s = round(time.monotonic() - began, 3)
+        return replace(finished, duration_s=took_s, requested_stop=self._stop)
 
     def abandoned(self) -> FinishedRun:
         """What is left to say when `execute` was cancelled: the stop, and nothing of the run."""
-        return self._not_activated(None)
+        return replace(self._not_activated(None), requested_stop=self._stop)
 
     async def _fetch_and_run(self) -> FinishedRun:
         version = self._request.cline_version
@@ -175,7 +179,10 @@ class AgentRun:
         if wanted is None or not verdict.gradable or not receipt.cleanup_confirmed:
             return None
         self._observer.phase("verifying")
-        return await self._unless_stopped(session.verify(wanted, str(self._request.workdir)))
+        verified = await self._unless_stopped(session.verify(wanted, str(self._request.workdir)))
+        if verified is not None:
+            return verified
+        return Verified(grading.grade(grading.NotRun("a stop was asked for before it ended")), b"")
 
     def _not_activated(self, step: FailedStep | None) -> FinishedRun:
         judgement = judge_step(step, self._request, self._stop)

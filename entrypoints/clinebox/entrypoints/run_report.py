@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from clinebox.adapters.run_directory import names
-from clinebox.adapters.run_directory.facts import facts_json
-from clinebox.adapters.run_directory.writer import RunDirectoryWriter
+from clinebox.adapters.run_directory.writer import RunDirectoryWriter, outcome_file
 from clinebox.domain.cline.transcript_json import transcript_json
 from clinebox.domain.failure_wire import report_to_json
 from clinebox.domain.failures import Boundary, Cause, FailureReport, Stage, build_report
@@ -21,20 +20,8 @@ from clinebox.entrypoints.run_once import FinishedRun
 
 def run_to_json(run: FinishedRun, run_directory: Path) -> dict[str, JsonValue]:
     """The fields of `classify --json`, and what only a run knows; `reward` is absent unless graded."""
-    graded: dict[str, JsonValue] = {} if run.reward is None else {"reward": run.reward}
     outcome = outcome_to_json(run.judgement.outcome, run.verdict)
-    notes = [*run.judgement.outcome.notes, *run.notes]
-    return {
-        "path": str(run_directory),
-        **outcome,
-        "notes": [*notes],
-        **graded,
-        "verifier_error": run.verifier_error,
-        "receipt": None if run.receipt is None else _receipt_json(run.receipt),
-        "run_directory": str(run_directory),
-        "duration_s": run.duration_s,
-        "sandbox": None if run.sandbox is None else _sandbox_json(run.sandbox),
-    }
+    return {"path": str(run_directory), **outcome, **_run_facts(run, run_directory)}
 
 
 def write_run(run: FinishedRun, writer: RunDirectoryWriter) -> None:
@@ -47,8 +34,21 @@ def write_run(run: FinishedRun, writer: RunDirectoryWriter) -> None:
     observed = Observed(judgement.outcome, judgement.transcript, run.receipt, run.sandbox)
     writer.write_json(names.OBSERVATIONS, observation_bundle(observed))
     writer.write_json(names.EVENTS, _events(run, occurrence=writer.path.name))
-    facts = facts_json(judgement.facts)
-    writer.write_json(names.OUTCOME, {**facts, **run_to_json(run, writer.path)})
+    facts = _run_facts(run, writer.path)
+    writer.write_json(names.OUTCOME, outcome_file(judgement.outcome, run.verdict, judgement.facts, facts))
+
+
+def _run_facts(run: FinishedRun, run_directory: Path) -> dict[str, JsonValue]:
+    graded: dict[str, JsonValue] = {} if run.reward is None else {"reward": run.reward}
+    return {
+        "notes": [*run.judgement.outcome.notes, *run.notes],
+        **graded,
+        "verifier_error": run.verifier_error,
+        "receipt": None if run.receipt is None else _receipt_json(run.receipt),
+        "run_directory": str(run_directory),
+        "duration_s": run.duration_s,
+        "sandbox": None if run.sandbox is None else _sandbox_json(run.sandbox),
+    }
 
 
 def _events(run: FinishedRun, *, occurrence: str) -> JsonValue:

@@ -66,7 +66,7 @@ def demo(
             directory=run_options.run_directory(out, work),
             script=run_options.usable(load_script(assets / "fix_the_bug.yaml"), str),
             containment="plain" if sandbox is SandboxName.LOCAL else "auto",
-            tarball=cline_tarball,
+            tarball=run_options.tarball(cline_tarball),
         )
         code = run_program(program, as_json=as_json)
     raise typer.Exit(code)

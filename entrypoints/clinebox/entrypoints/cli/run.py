@@ -108,7 +108,7 @@ def run(
         directory=directory,
         script=played,
         containment="plain" if sandbox is SandboxName.LOCAL else "auto",
-        tarball=cline_tarball,
+        tarball=run_options.tarball(cline_tarball),
         copy_workdir=copy_workdir,
     )
     raise typer.Exit(run_program(program, as_json=as_json))

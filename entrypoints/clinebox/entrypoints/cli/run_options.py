@@ -77,6 +77,13 @@ def run_directory(out: Path | None, work: Path) -> Path:
     return path
 
 
+def tarball(path: Path | None) -> Path | None:
+    """A given tarball that is a file; what is in it, the cache checks."""
+    if path is not None and not path.is_file():
+        raise CliError(f"--cline-tarball: there is no file {str(path)!r}")
+    return path
+
+
 def new_run_id() -> str:
     """A name that sorts by time and is not met twice."""
     return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{secrets.token_hex(3)}"

@@ -120,6 +120,6 @@ def _show(run: FinishedRun, writer: RunDirectoryWriter, masker: Masker, *, as_js
 
 
 def _exit_code(run: FinishedRun) -> int:
-    if run.judgement.outcome.stopped_by is StoppedBy.OPERATOR:
+    if run.requested_stop is not None:
         return EXIT_INTERRUPTED
     return EXIT_OK if run.verdict.gradable and run.verifier_error is None else EXIT_FAILED
