@@ -106,3 +106,21 @@ def test_an_excerpt_is_one_printable_line_within_its_bound(text: str, limit_char
 )
 def test_what_was_cut_says_so(text: str, kept: str) -> None:
     assert cut(text, 4) == kept
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("a" + " " * 10 + "b", "a b"),
+        ("a" + " " * 11 + "b", "a…"),
+        (" " * 12, ""),
+        (" " * 13, "…"),
+        ("abc", "abc"),
+        ("abcd", "ab…"),
+        ("x" * 10_000_000, "xx…"),
+    ],
+)
+def test_an_excerpt_reads_four_characters_for_each_one_shown_and_says_when_there_were_more(
+    text: str, shown: str
+) -> None:
+    assert excerpt(text, 3) == shown

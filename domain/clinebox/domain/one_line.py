@@ -27,4 +27,5 @@ def cut(text: str, limit_chars: int) -> str:
 def excerpt(text: str, limit_chars: int) -> str:
     """One line of at most `limit_chars` characters; work is bounded however long the text is."""
     # Four characters read for each one shown: white space may shrink, but a gigabyte is never walked.
-    return cut(one_line(text[: limit_chars * 4]), limit_chars)
+    read = text[: limit_chars * 4]
+    return cut(one_line(read) + (CUT_MARK if len(read) < len(text) else ""), limit_chars)
