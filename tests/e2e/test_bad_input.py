@@ -15,12 +15,12 @@ from syrupy.assertion import SnapshotAssertion
 
 from clinebox.entrypoints.cli.main import run
 
-GOOD = {"--workdir": "work", "--script": "script.json"}
+GOOD = {"--workdir": "desk", "--script": "script.json"}
 
 
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
-    (tmp_path / "work").mkdir()
+    (tmp_path / "desk").mkdir()
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "file").write_text("")
     (tmp_path / "a-file").write_text("")
@@ -69,7 +69,7 @@ CASES: dict[str, dict[str, str]] = {
     "script missing": {"--script": "nowhere.yaml"},
     "out not empty": {"--out": "full"},
     "out a file": {"--out": "a-file"},
-    "out inside the workdir": {"--out": "work/out"},
+    "out inside the workdir": {"--out": "desk/out"},
     "unknown sandbox": {"--sandbox": "moon"},
     "tarball missing": {"--cline-tarball": "nowhere.tgz"},
 }
@@ -111,7 +111,7 @@ def test_a_task_that_cannot_be_told_is_refused(clinebox: Any, place: Path, task:
 
 def test_a_workdir_that_cannot_be_read_is_refused(place: Path) -> None:
     # root reads everything, so the command runs without the capability to
-    (place / "work").chmod(0)
+    (place / "desk").chmod(0)
     without = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"] if os.geteuid() == 0 else []
     command = [*without, sys.executable, "-m", "clinebox.entrypoints.cli.main", "run", "Do it.", *words({})]
     done = subprocess.run(command, cwd=place, capture_output=True, text=True, check=False, timeout=120)

@@ -20,7 +20,7 @@ from clinebox.domain.ports import SandboxProvider
 from clinebox.entrypoints.run_once import FetchRuntime, Ports
 
 
-def local_ports(containment: ContainmentChoice, tarball: Path | None) -> Ports:
+def local_ports(containment: ContainmentChoice = "auto", tarball: Path | None = None) -> Ports:
     """Sandboxes on this host, and this user's runtime cache. Keep it: the provider remembers its probes."""
     provider: SandboxProvider = LocalSandboxProvider(containment)
     return Ports(provider, runtime_fetcher(RuntimeCache(default_cache_root(os.environ), os.environ), tarball))
