@@ -18,8 +18,6 @@ MINIMUM_LENGTH: Final = 8
 _LINE_ENDS: Final = re.compile(r"\r\n|\n|\r|\\r\\n|\\n")
 """Also the two characters `\\n`: service-account JSON and .env files hold a PEM on one line that way."""
 
-_TRIMMED: Final = "* \t\r\n"
-
 _UNRESERVED: Final = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
 """RFC 3986 section 2.3; never percent-encoded."""
 
@@ -47,12 +45,14 @@ def forms_of(secret: str) -> frozenset[bytes]:
 
 
 def parts_of(secret: str) -> tuple[str, ...]:
-    """The whole value and each of its lines, trimmed; only those of 8 or more characters, longest first.
-
-    Asterisks at the ends go too: beside a written mask they could make the value appear where it is not.
-    """
-    pieces = {piece.strip(_TRIMMED) for piece in (secret, *_LINE_ENDS.split(secret))}
+    """The whole value and each of its lines, trimmed; only those of 8 or more characters, longest first."""
+    pieces = {trimmed(piece) for piece in (secret, *_LINE_ENDS.split(secret))}
     return tuple(sorted((p for p in pieces if len(p) >= MINIMUM_LENGTH), key=lambda p: (-len(p), p)))
+
+
+def trimmed(text: str) -> str:
+    """Without blanks at its ends, and asterisks: beside a mask they could show the value where it is not."""
+    return text.strip("* \t\r\n")
 
 
 def to_bytes(text: str) -> bytes:

@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Final
 
 from clinebox.domain.secrets.finder import Finder, FinderFactory, Span, WordIndex, merged
-from clinebox.domain.secrets.forms import MINIMUM_LENGTH, forms_of, parts_of
+from clinebox.domain.secrets.forms import MINIMUM_LENGTH, forms_of, parts_of, trimmed
 from clinebox.domain.secrets.prefixes import PrefixIndex
 from clinebox.domain.secrets.record_writer import RecordWriter
 from clinebox.domain.secrets.vocabulary import is_cline_vocabulary
@@ -24,14 +24,14 @@ class NotMasked(StrEnum):
     TOO_SHORT = "too_short"
     """Fewer than 8 characters; asterisks at its ends do not count."""
     CLINE_VOCABULARY = "cline_vocabulary"
-    """A word that Cline writes in its records: masking it would change what a run is classified as."""
+    """A word or time that Cline writes in its records: masking it would change a judgement."""
     PUNCTUATION_ONLY = "punctuation_only"
     """JSON's own punctuation and blanks, nothing else: masking it would blank every record."""
 
 
 _SENTENCES: Final = {
     NotMasked.TOO_SHORT: "shorter than 8 characters: not masked where it stands alone; use a longer value",
-    NotMasked.CLINE_VOCABULARY: "a word of Cline's own records: not masked; use another value",
+    NotMasked.CLINE_VOCABULARY: "a word or time of Cline's records: not masked; use another value",
     NotMasked.PUNCTUATION_ONLY: "JSON punctuation or blanks only: not masked; use another value",
 }
 
@@ -42,11 +42,11 @@ def why_not_masked(secret: str) -> NotMasked | None:
     >>> why_not_masked("hunter2"), why_not_masked("finishReason"), why_not_masked("hunter2-and-more")
     (<NotMasked.TOO_SHORT: 'too_short'>, <NotMasked.CLINE_VOCABULARY: 'cline_vocabulary'>, None)
     """
-    if len(secret.strip("* \t\r\n")) < MINIMUM_LENGTH:
+    if len(trimmed(secret)) < MINIMUM_LENGTH:
         return NotMasked.TOO_SHORT
     if not secret.strip('{}[]:,"\\ \t\r\n'):
         return NotMasked.PUNCTUATION_ONLY
-    return NotMasked.CLINE_VOCABULARY if is_cline_vocabulary(secret.strip()) else None
+    return NotMasked.CLINE_VOCABULARY if is_cline_vocabulary(trimmed(secret)) else None
 
 
 def sentence_for(reason: NotMasked) -> str:
@@ -195,7 +195,7 @@ class MaskStream:
 
 def _maskable_forms(secret: str) -> Iterator[bytes]:
     """The forms of a secret, less words of Cline's; asterisks that could be a mask part it."""
-    pieces = [piece for piece in _MASK_LIKE.split(secret.strip()) if len(piece.strip()) >= MINIMUM_LENGTH]
+    pieces = [piece for piece in _MASK_LIKE.split(trimmed(secret)) if len(trimmed(piece)) >= MINIMUM_LENGTH]
     for piece in pieces or [secret]:
         for part in parts_of(piece):
             if why_not_masked(part) is None:

@@ -1,4 +1,4 @@
-"""Words that classification reads in Cline's streams (FORMAT.md, Cline 3.0.57 to 3.0.65): never masked.
+"""What classification reads in Cline's streams (FORMAT.md, Cline 3.0.57 to 3.0.65), and writes: never masked.
 
 A secret that equals one, or a piece of one, would blank the keys and values that decide an outcome; such
 a value is reported instead. A password that is an English word of Cline's protects nothing.
@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 from typing import Final
+
+from clinebox.domain.outcome.model import Flag, Reason, Status, StoppedBy
 
 _RECORDS: Final = """
 type ts agent_event hook_event team_event run_result run_aborted run_start run_abort_requested
@@ -38,7 +40,14 @@ AI_APICallError AI_RetryError AI_JSONParseError AI_InvalidResponseDataError Time
 AgentRuntimeAbortError
 statusCode responseHeaders responseBody isRetryable requestBodyValues maxRetriesExceeded errors cause code
 ECONNRESET ECONNREFUSED ConnectionRefused FailedToOpenSocket maxAttempts details consecutiveMistakes
-maxConsecutiveMistakes errorName errorMessage assistantContentPartCount failed
+maxConsecutiveMistakes errorName errorMessage assistantContentPartCount failed aggregateErrors
+level time name msg err requestId url
+"""
+
+_OURS: Final = """
+failure_kind status_code flag_details evidence cline_version gradable retryable exit_code signal exec_error
+function_call function_call_output output_text reasoning_text arguments call_id
+input_tokens cached_tokens output_tokens reasoning_tokens total_tokens
 cleanup_confirmed return_code timed_out stopped_by survivors output_bytes started_at ended_at
 """
 
@@ -56,12 +65,21 @@ _SENTENCES: Final = (
     "Recorded consecutive mistake",
     "Agent loop caught error",
     "max consecutive mistakes reached (3) in yolo mode",
+    "consecutive identical calls",
     "prompt cannot be empty",
     "Unknown command or unquoted prompt: ",
 )
 """What Cline itself writes and rules match by equality or prefix (FORMAT.md sections 4 to 7)."""
 
-_ALL: Final = "\n".join((*_RECORDS.split(), *_VALUES.split(), *_CLINE_LOG.split(), *_SENTENCES))
+_ALL: Final = "\n".join(
+    (
+        *(word for words in (_RECORDS, _VALUES, _CLINE_LOG, _OURS) for word in words.split()),
+        *(member.value for members in (Status, Reason, StoppedBy, Flag) for member in members),
+        *_SENTENCES,
+    )
+)
+_TIME: Final = "0000-00-00T00:00:00.000Z"
+_DIGITS_AS_ZERO: Final = str.maketrans("123456789", "0" * 9)
 _JSON_PUNCTUATION: Final = re.compile(r'["{}\[\]:,\s\\]+')
 
 
@@ -72,8 +90,16 @@ def is_cline_vocabulary(text: str) -> bool:
     (True, True)
     >>> is_cline_vocabulary('"finishReason":"completed"'), is_cline_vocabulary("completed-7")
     (True, False)
+    >>> is_cline_vocabulary("2026-11-30"), is_cline_vocabulary("20261130")
+    (True, False)
     """
-    if text and "\n" not in text and text in _ALL:
+    if text and "\n" not in text and (text in _ALL or _is_piece_of_a_time(text)):
         return True
     words = [word for word in _JSON_PUNCTUATION.split(text) if word]
     return '"' in text and bool(words) and all(word in _ALL for word in words)
+
+
+def _is_piece_of_a_time(text: str) -> bool:
+    """Whether `text` could stand in a `ts` or `time`, which rules compare to tell runs apart."""
+    masked = text.translate(_DIGITS_AS_ZERO)
+    return masked in _TIME and not masked.isdigit()
