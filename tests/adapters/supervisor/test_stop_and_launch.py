@@ -37,11 +37,13 @@ def held_at(bench: Bench, step: str) -> Session:
     return session
 
 
-def stopped_while_held(bench: Bench, step: str, stops: int = 1) -> tuple[Session, list[StopAnswer], Finished]:
+def stopped_while_held(
+    bench: Bench, step: str, *argv: str, stops: int = 1
+) -> tuple[Session, list[StopAnswer], Finished]:
     session = held_at(bench, step)
 
     async def story() -> tuple[list[StopAnswer], Finished]:
-        running = await session.start("touch", "harness-ran")
+        running = await session.start(*(argv or ("touch", "harness-ran")))
         await bench.until(session.made("reached").exists)
         answers = [(await session.client.request_stop(StoppedBy.OPERATOR)).unwrap() for _ in range(stops)]
         session.made("go").touch()
@@ -77,7 +79,7 @@ def test_a_stop_between_claim_and_supervisor_is_its_first_reading(bench: Bench) 
 
 
 def test_a_stop_between_supervisor_and_harness_ends_the_runner(bench: Bench) -> None:
-    session, answers, finished = stopped_while_held(bench, "-p ./harness_runner.sh")
+    session, answers, finished = stopped_while_held(bench, "-p ./harness_runner.sh", "sleep", "2103")
     receipt = finished.receipt
     assert answers == [StopAnswer.REQUESTED]
     assert (receipt.cleanup_confirmed, receipt.stopped_by) == (True, StoppedBy.OPERATOR)

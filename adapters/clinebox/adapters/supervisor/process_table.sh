@@ -151,7 +151,8 @@ OLDEST=0               # start time of the supervisor: what is older cannot belo
 KERNEL_THREAD=0x200000 # PF_KTHREAD in stat's flags
 }
 
-# describe PID START: AGE in seconds ("null" where the clocks disagree) and COMMAND, bounded.
+# describe PID START: AGE in seconds ("null" where the clocks disagree) and COMMAND, bounded; the bare name in
+# brackets, as ps(1) writes it, for a process that shows no arguments.
 describe() {
   local word= age
   COMMAND=
@@ -161,6 +162,7 @@ describe() {
       ((${#COMMAND} > 160)) && break
     done < "/proc/$1/cmdline"
   } 2> /dev/null
+  [[ $COMMAND ]] || { IFS= read -r word < "/proc/$1/comm"; } 2> /dev/null && COMMAND=${COMMAND:-[$word]}
   COMMAND=${COMMAND:0:160}
   now
   age=$((NOW - $2))

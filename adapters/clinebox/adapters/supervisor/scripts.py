@@ -8,8 +8,8 @@ _PACKAGE = "clinebox.adapters.supervisor"
 
 
 def supervisor_script() -> bytes:
-    """process_supervisor.sh as it is uploaded: the process table's functions, then the story."""
-    return b"#!/bin/bash\n" + _read("process_table.sh") + b"\n" + _read("process_supervisor.sh")
+    """process_supervisor.sh as it is uploaded: functions first, then the story."""
+    return _joined("process_table.sh", "cleanup_phases.sh", "process_supervisor.sh")
 
 
 def runner_script() -> bytes:
@@ -19,7 +19,12 @@ def runner_script() -> bytes:
 
 def reaper_script() -> bytes:
     """What ends a run whose supervisor is dead; fed to `bash -s`, so that no agent can touch it."""
-    return b"#!/bin/bash\n" + _read("process_table.sh") + b"\n" + _read("outside_reaper.sh")
+    return _joined("process_table.sh", "outside_reaper.sh")
+
+
+def _joined(*parts: str) -> bytes:
+    """One file, so that a session directory holds two scripts and neither sources anything."""
+    return b"\n".join((b"#!/bin/bash", *(_read(part) for part in parts)))
 
 
 def _read(name: str) -> bytes:
