@@ -96,7 +96,7 @@ def test_a_stopped_supervisor_is_ended_from_outside(bench: Bench) -> None:
 
 def test_a_forged_receipt_is_refused(bench: Bench) -> None:
     session = bench.session()
-    forge = f"cd '{session.dir}'; read pid _ < supervisor.pid; kill -9 $pid; echo '{FORGED}' > cleanup.json"
+    forge = f"cd '{session.dir}'; read pid _ < supervisor.pid; echo '{FORGED}' > cleanup.json; kill -9 $pid"
     receipt = session.bash(forge + "; sleep 2204").receipt
     assert receipt.cleanup_confirmed is False
     assert "another nonce" in (receipt.error or "")
