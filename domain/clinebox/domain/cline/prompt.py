@@ -8,7 +8,8 @@ Tried with the binaries 3.0.57 and 3.0.65, prompt through a pipe, the request re
   in a backtick, and no such file is there); the quoted kind is, so there the `@` alone gets the backticks.
 - `@word` at the start or after white space, whatever the word is (`@property`, `@types/node`): Cline indexes
   the work directory in a worker that does not keep the process alive, and **exits with 0, without one byte of
-  output, without a request**. Where something keeps it alive (a stdio MCP server), `@file.txt` is attached.
+  output, without a request**. Where a watcher keeps it alive (a rules directory, AGENTS.md) or a stdio MCP
+  server does, the text arrives, and a word that names a file of the work directory is attached.
 - `/team x` first, in any case, also `/team-x`: rewritten; with nothing after it: exit 0, nothing done. Any
   other first `/name` is replaced by the workflow or skill of that name, if there is one (source).
 - `<user_input…>` and `<user_command…>` are cut out, and `</user_input>` moves to the end: Cline wraps each
