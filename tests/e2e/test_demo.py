@@ -20,7 +20,7 @@ CHANGING = (
     (re.compile(r"stdout\.ndjson:\d+"), "stdout.ndjson:N"),
     (re.compile(r'"durationMs":\d+'), '"durationMs":0'),
     (re.compile(r"local/\w+:.*?(?=│ took)", re.DOTALL), "local/… "),
-    (re.compile(r"(files\s+)\S+"), r"\1PATH"),
+    (re.compile(r"│ files .*?(?=│ verdict)", re.DOTALL), "│ files PATH "),
     (re.compile(r"\s+"), " "),
 )
 
