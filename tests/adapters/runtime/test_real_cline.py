@@ -1,9 +1,10 @@
-"""The real binaries, through npm and the cache: they are what is pinned, and read what is written for them."""
+"""The real binaries, through npm and the cache: what is pinned, reading what is written for them."""
 
 from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -120,3 +121,10 @@ def test_why_each_mention_is_put_in_backticks_cline_exits_without_a_word(
     raw = replace(prepare_prompt("x").unwrap(), text="document @property here")
     done, _ = run(version, raw)
     assert (done.returncode, done.stdout, len(model.requests)) == (0, b"", 0)
+
+
+def test_the_example_of_the_docs_prints_the_path_of_the_binary(cline_binary: Callable[[str], Path]) -> None:
+    text = (Path(__file__).parents[3] / "docs" / "runtime.md").read_text()
+    example = text.partition("```python\n")[2].partition("```")[0]
+    printed = subprocess.check_output([sys.executable, "-c", example], text=True, timeout=120)
+    assert Path(printed.strip()) == cline_binary(NEW)
