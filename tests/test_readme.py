@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import runpy
 import shutil
 import subprocess
 import sys
@@ -29,6 +30,11 @@ def test_the_readmes_embedding_example_runs_as_it_stands(tmp_path: Path) -> None
     )
     assert done.stderr == ""
     assert done.stdout == "completed finished True\n"
+
+
+def test_the_reference_is_what_the_code_says() -> None:
+    made = runpy.run_path(str(ROOT / "docs" / "make_reference.py"))
+    assert (ROOT / "docs" / "reference.md").read_text() == made["reference"]()
 
 
 def test_every_link_between_documents_leads_somewhere() -> None:

@@ -13,7 +13,7 @@ from returns.result import Failure, Result, Success
 from clinebox.adapters.supervisor.client import Finished, SupervisorClient, SupervisorFailure
 from clinebox.adapters.supervisor.plan import SupervisedPlan
 from clinebox.domain import grading, session_files
-from clinebox.domain.cline.launch import LaunchPlan
+from clinebox.domain.cline.launch import CLINE_LOG, LaunchPlan
 from clinebox.domain.cline.stream import StreamDecoder
 from clinebox.domain.outcome.failed_step import FailedStep, sandbox_step, step_of
 from clinebox.domain.outcome.model import Reason, StoppedBy
@@ -68,7 +68,8 @@ class AgentSession:
         checked = await self._settings_arrived(launch)
         if not is_successful(checked):
             return checked
-        prepared = await self._client.prepare(_plan(request, launch))
+        log = self.path(CLINE_LOG)
+        prepared = await self._client.prepare(_plan(request, launch, log))
         return prepared.alt(_supervisor_step)
 
     async def activate(self) -> Result[Finished, FailedStep]:
@@ -153,7 +154,7 @@ class AgentSession:
         return _reward_content(read)
 
 
-def _plan(request: RunRequest, launch: LaunchPlan) -> SupervisedPlan:
+def _plan(request: RunRequest, launch: LaunchPlan, cline_log: str) -> SupervisedPlan:
     return SupervisedPlan(
         argv=launch.argv,
         cwd=str(request.workdir),
@@ -162,6 +163,7 @@ def _plan(request: RunRequest, launch: LaunchPlan) -> SupervisedPlan:
         prompt=launch.prompt,
         cleanup_timeout_s=request.cleanup_timeout_s,
         survivors=request.survivors,
+        watched_files=(cline_log,),
     )
 
 
