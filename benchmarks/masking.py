@@ -26,7 +26,7 @@ from clinebox.domain.secrets.forms import forms_of
 from clinebox.domain.secrets.masker import Masker
 
 CHUNK_BYTES = 65536
-CORPUS = Path(__file__).parents[2] / "shared" / "cline" / "corpus"
+CORPUS = Path(__file__).parents[1] / "tests" / "corpus"
 TARGETS = {
     ("pure Python", 20): 100,
     ("pure Python", 200): 20,

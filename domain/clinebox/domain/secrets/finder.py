@@ -9,14 +9,14 @@ Figures: docs/performance.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, TypeAlias
 
 Span: TypeAlias = tuple[int, int]
 """Start and end (exclusive) of bytes to be covered."""
 
 Finder: TypeAlias = Callable[[bytes], Iterable[Span]]
-"""The spans of all occurrences of all forms, in any order; one that lies inside another may be left out."""
+"""Spans that together cover all occurrences of all forms and no other byte, in any order."""
 
 FinderFactory: TypeAlias = Callable[[Sequence[bytes]], Finder]
 """Prepares a finder for forms of 8 or more bytes; an adapter may bring a faster one."""
@@ -55,15 +55,26 @@ class WordIndex:
         self._words = frozenset(self._owners)
 
     def __call__(self, data: bytes) -> list[Span]:
-        """Every occurrence in `data`; of several forms that begin alike at one place, only the longest."""
-        spans: list[Span] = []
-        for head in self._present(data):
-            at = data.find(head)
-            while at >= 0:
-                longest = next(form for form in self._families[head] if data.startswith(form, at))
-                spans.append((at, at + len(longest)))
-                at = data.find(head, at + 1)
-        return spans
+        """What the occurrences in `data` cover."""
+        return [span for head in self._present(data) for span in self._family_spans(data, head)]
+
+    def _family_spans(self, data: bytes, head: bytes) -> Iterator[Span]:
+        """Where a family occurs; stretches that overlap are one, so that a run of one letter is one span."""
+        family = self._families[head]
+        start = end = 0
+        at = data.find(head)
+        while at >= 0:
+            if at > end:
+                if end:
+                    yield start, end
+                start = at
+            longest = next(form for form in family if data.startswith(form, at))
+            end = max(end, at + len(longest))
+            # In a run of one letter, go to the last occurrence that still touches; the rest lies between.
+            touching = data.rfind(head, at + 1, end + len(head)) if len(family) == 1 else -1
+            at = touching if touching >= 0 else data.find(head, at + 1)
+        if end:
+            yield start, end
 
     def _present(self, data: bytes) -> frozenset[bytes]:
         """The heads of families that may occur in `data`; no other does."""

@@ -18,6 +18,9 @@ _MASK_LIKE: Final = re.compile(r"^\*+|\*{3,}|\*+$", re.MULTILINE)
 """Asterisks that a written mask could be taken for: at either end, or three and more anywhere."""
 
 
+_PIECE_BYTES: Final = 1 << 18
+
+
 class NotMasked(StrEnum):
     """Why a value is left in the text; each is reported, never passed over."""
 
@@ -86,12 +89,12 @@ class Masker:
     def mask(self, data: bytes) -> bytes:
         """Mask a whole text."""
         stream = self.stream()
-        return stream.feed(data) + stream.flush()
+        return b"".join((*map(stream.feed, _pieces(data)), stream.flush()))
 
     def mask_cut(self, data: bytes) -> bytes:
         """Mask a text that was cut at its end: also 8 or more bytes that begin a form there."""
         stream = self.stream()
-        return stream.feed(data) + stream.cut()
+        return b"".join((*map(stream.feed, _pieces(data)), stream.cut()))
 
     def mask_text(self, text: str) -> str:
         """Mask a string; lone surrogates survive."""
@@ -191,6 +194,11 @@ class MaskStream:
             position = max(position, end)
         written.append(self._writer.clear(data[position:limit]))
         return b"".join(written), max(position, limit)
+
+
+def _pieces(data: bytes) -> Iterator[bytes]:
+    """Pieces that bound what a search keeps in memory, however many secrets a hostile text holds."""
+    return (data[at : at + _PIECE_BYTES] for at in range(0, len(data), _PIECE_BYTES))
 
 
 def _maskable_forms(secret: str) -> Iterator[bytes]:

@@ -51,12 +51,15 @@ input_tokens cached_tokens output_tokens reasoning_tokens total_tokens
 cleanup_confirmed return_code timed_out stopped_by survivors output_bytes started_at ended_at
 """
 
-_SENTENCES: Final = (
+CLINE_SENTENCES: Final = (
     "Model returned empty response",
     "Model reached the maximum output token limit before completing the turn",
     "Response stream ended without a finish reason.",
     "The socket connection was closed unexpectedly.",
     "The operation timed out.",
+    "Cannot connect to API: Unable to connect. Is the computer able to access the url? (ConnectionRefused)",
+    "Cannot connect to API: Was there a typo in the url or port? (FailedToOpenSocket)",
+    "Is the computer able to access the url?",
     "Cannot connect to API: ",
     "The response redirected too many times. ",
     "JSON parsing failed: Text: ",
@@ -75,7 +78,7 @@ _ALL: Final = "\n".join(
     (
         *(word for words in (_RECORDS, _VALUES, _CLINE_LOG, _OURS) for word in words.split()),
         *(member.value for members in (Status, Reason, StoppedBy, Flag) for member in members),
-        *_SENTENCES,
+        *CLINE_SENTENCES,
     )
 )
 _TIME: Final = "0000-00-00T00:00:00.000Z"
