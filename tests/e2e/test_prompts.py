@@ -91,3 +91,4 @@ def test_what_cline_would_expand_is_put_in_backticks(
     run = start(f"@{file}", *options, version=version).finish()
     assert run.object["status"] == "completed", run.object
     assert told(model) == SENT[task]
+    assert bool(run.object["prompt_changes"]) == ("`" in SENT[task])

@@ -51,6 +51,7 @@ class Ports:
 class FinishedRun:
     """A run that ended, however it did; `verified` is None when no verifier ran."""
 
+    request: RunRequest
     judgement: Judgement
     verdict: Verdict
     receipt: CleanupReceipt | None = None
@@ -149,6 +150,7 @@ class AgentRun:
         judgement = await judge_run(session, finished, self._writer, self._request, self._stop)
         verdict = decide(judgement.outcome)
         return FinishedRun(
+            self._request,
             judgement,
             verdict,
             receipt=finished.receipt,
@@ -186,7 +188,7 @@ class AgentRun:
 
     def _not_activated(self, step: FailedStep | None) -> FinishedRun:
         judgement = judge_step(step, self._request, self._stop)
-        return FinishedRun(judgement, decide(judgement.outcome))
+        return FinishedRun(self._request, judgement, decide(judgement.outcome))
 
     async def _unless_stopped(self, work: Awaitable[_Value]) -> _Value | None:
         """The result, or None when a stop came first; what was going on is then cancelled and awaited."""

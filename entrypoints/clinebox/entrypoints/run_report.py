@@ -6,6 +6,7 @@ from pathlib import Path
 
 from clinebox.adapters.run_directory import names
 from clinebox.adapters.run_directory.writer import RunDirectoryWriter, outcome_file
+from clinebox.domain.cline.prompt import PromptChange
 from clinebox.domain.cline.transcript_json import transcript_json
 from clinebox.domain.failure_wire import report_to_json
 from clinebox.domain.failures import Boundary, Cause, FailureReport, Stage, build_report
@@ -44,6 +45,7 @@ def _run_facts(run: FinishedRun, run_directory: Path) -> dict[str, JsonValue]:
         "notes": [*run.judgement.outcome.notes, *run.notes],
         **graded,
         "verifier_error": run.verifier_error,
+        "prompt_changes": [_change_json(change) for change in run.request.prompt.changes],
         "receipt": None if run.receipt is None else _receipt_json(run.receipt),
         "run_directory": str(run_directory),
         "duration_s": run.duration_s,
@@ -107,6 +109,14 @@ def _receipt_json(receipt: CleanupReceipt) -> JsonValue:
     return (
         {name: part for name, part in value.items() if name != "nonce"} if isinstance(value, dict) else None
     )
+
+
+def _change_json(change: PromptChange) -> JsonValue:
+    return {
+        "offset_chars": change.offset_chars,
+        "original": change.original,
+        "replacement": change.replacement,
+    }
 
 
 def _sandbox_json(sandbox: SandboxDescription) -> JsonValue:

@@ -78,8 +78,8 @@ class LiveRun:
         return grid
 
     def _fetch_cells(self, done: int, total: int | None) -> list[RenderableType]:
-        if total is None:
-            return [Text(f"{done / MIB:.0f} MiB")]
+        if total is None:  # npm tells nothing while it fetches: the elapsed time has to do
+            return [Text(f"{done / MIB:.0f} MiB")] if done else []
         bar = ProgressBar(total=total, completed=done, width=BAR_WIDTH)
         return [bar, Text(f"{done / MIB:.0f} of {total / MIB:.0f} MiB")]
 

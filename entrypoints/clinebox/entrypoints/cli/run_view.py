@@ -32,8 +32,18 @@ def print_run(console: Console, run: FinishedRun, run_directory: Path) -> None:
         ("took", f"{run.duration_s:.1f} s"),
         ("files", str(run_directory)),
     ]
-    extra += [("note", note) for note in run.notes]
+    extra += [("note", note) for note in (*_told_otherwise(run), *run.notes)]
     console.print(render_outcome(run.judgement.outcome, run.verdict, extra=extra))
+
+
+def _told_otherwise(run: FinishedRun) -> tuple[str, ...]:
+    """What Cline would have expanded in the task, and was told in backticks instead."""
+    changes = run.request.prompt.changes
+    if not changes:
+        return ()
+    first = changes[0]
+    more = f", and {len(changes) - 1} more (outcome.json has them)" if len(changes) > 1 else ""
+    return (f"told to Cline as {first.replacement}, so that it expands nothing: {first.original}{more}",)
 
 
 def render_timeline(transcript: Transcript) -> Table:
