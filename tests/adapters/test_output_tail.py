@@ -132,7 +132,7 @@ def test_what_a_child_writes_is_in_the_tail_and_where_it_was_to_go(output: TextI
 
 
 def test_nothing_is_lost_of_much_output_from_several_children(output: TextIO, tail: SharedTail) -> None:
-    lines = 200_000
+    lines = 60_000
     with DescriptorTail(tail, descriptors=(output.fileno(),)):
         children = [
             subprocess.Popen(["seq", "-f", f"{name}%.0f", str(lines)], stdout=output.fileno())
