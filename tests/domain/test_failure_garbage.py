@@ -162,3 +162,11 @@ def test_a_note_about_a_foreign_id_is_masked() -> None:
     assert SECRET not in repr(
         decode_header(json.dumps({"failure_id": "x", "events": {SECRET: 1}}), mask=mask)
     )
+
+
+def test_a_header_is_read_up_to_64_kibibytes() -> None:
+    longest = header_of(good_event()) + " " * (65_536 - len(header_of(good_event())))
+    assert decode_header(longest, mask=no_mask).report is not None
+    assert decode_header(longest + " ", mask=no_mask).notes == (
+        "the failure report has 65537 bytes; 65536 are read",
+    )

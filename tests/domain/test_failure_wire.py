@@ -119,6 +119,18 @@ def test_a_header_is_printable_ascii_of_at_most_eight_kibibytes(report: FailureR
     assert effects_kept == linked
 
 
+def test_the_bound_is_eight_kibibytes_and_is_used_up() -> None:
+    """Issue: "header encode/decode with a bound of 8 KiB"."""
+    room = 8_192 - len(encode_header(report_of([Cause(Boundary.AGENT, "unknown", "", Stage.AGENT)])))
+    details: dict[str, JsonValue] = {"log": ["y" * 1_900] * 4}
+    padding = room - len(json.dumps(details, separators=(",", ":"))) + len("{}")
+    fits = report_of([Cause(Boundary.AGENT, "unknown", "x" * padding, Stage.AGENT, details=details)])
+    over = report_of([Cause(Boundary.AGENT, "unknown", "x" * (padding + 1), Stage.AGENT, details=details)])
+    assert len(encode_header(fits)) == 8_192
+    assert decode_header(encode_header(fits), mask=no_mask) == DecodedReport(fits)
+    assert CUT_TO_FIT in encode_header(over)
+
+
 @given(LONG_REPORTS)
 def test_older_causes_are_dropped_first(report: FailureReport) -> None:
     """What stays of a chain is its beginning: the failure, then its nearest causes."""
