@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import stat
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
-from pydantic import BaseModel, ConfigDict, ValidationError
-
 from clinebox.adapters.runtime.tarball import UnpackedBinary
 from clinebox.domain.cline.pins import Pin
+from clinebox.domain.json_value import as_int, as_mapping, as_text, parse_json
 
 BINARY: Final = "bin/cline"
 MANIFEST: Final = "manifest.json"
 MANIFEST_LIMIT_BYTES: Final = 4096
 
 
-class Manifest(BaseModel):
-    """What was published, so that damage is found without the tarball."""
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What was published, so that damage is found without the tarball.
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    Read at every run, so without pydantic: its import alone would be a fifth of clinebox's own share.
+    """
 
     version: str
     platform: str
@@ -75,7 +77,7 @@ def write_manifest(directory: Path, pin: Pin, binary: UnpackedBinary) -> None:
         binary_mtime_ns=binary.path.stat().st_mtime_ns,
     )
     with (directory / MANIFEST).open("x", encoding="utf-8") as file:
-        file.write(manifest.model_dump_json(indent=2))
+        file.write(json.dumps(asdict(manifest), indent=2))
         file.flush()
         os.fsync(file.fileno())
 
@@ -97,9 +99,17 @@ def _looks_like(found: os.stat_result, manifest: Manifest) -> bool:
 def _read_manifest(path: Path) -> Manifest | None:
     try:
         with path.open("rb") as file:
-            return Manifest.model_validate_json(file.read(MANIFEST_LIMIT_BYTES))
-    except (OSError, ValidationError):
+            members = as_mapping(parse_json(file.read(MANIFEST_LIMIT_BYTES)).value_or({}))
+    except OSError:
         return None
+    version, platform = as_text(members.get("version")), as_text(members.get("platform"))
+    integrity, sha512 = as_text(members.get("integrity")), as_text(members.get("binary_sha512"))
+    size_bytes, mtime_ns = as_int(members.get("binary_size_bytes")), as_int(members.get("binary_mtime_ns"))
+    if version is None or platform is None or integrity is None or sha512 is None:
+        return None
+    if size_bytes is None or mtime_ns is None:
+        return None
+    return Manifest(version, platform, integrity, sha512, size_bytes, mtime_ns)
 
 
 def _sha512(path: Path) -> str:

@@ -10,10 +10,9 @@ from typing import Annotated, Final
 
 import typer
 
-from clinebox.adapters.scripted_model.script_file import load_script
 from clinebox.domain.cline.pins import NEWEST, pinned
 from clinebox.entrypoints.cli import run_options
-from clinebox.entrypoints.cli.run import SCRIPTED_MODEL, SandboxName
+from clinebox.entrypoints.cli.run import SCRIPTED_MODEL, SandboxName, read_script
 from clinebox.entrypoints.cli.run_program import Program, run_program
 from clinebox.entrypoints.run_request import ModelEndpoint, RunRequest, Verification
 
@@ -64,7 +63,7 @@ def demo(
         program = Program(
             request=request,
             directory=run_options.run_directory(out, work),
-            script=run_options.usable(load_script(assets / "fix_the_bug.yaml"), str),
+            script=read_script(assets / "fix_the_bug.yaml"),
             containment="plain" if sandbox is SandboxName.LOCAL else "auto",
             tarball=run_options.tarball(cline_tarball),
         )

@@ -5,12 +5,10 @@ from __future__ import annotations
 import os
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from clinebox.adapters.scripted_model.script import Script
-from clinebox.adapters.scripted_model.script_file import load_script
 from clinebox.adapters.supervisor.plan import SurvivorPolicy
 from clinebox.domain.budgets import DEFAULT_RUN_S, DEFAULT_VERIFIER_S
 from clinebox.domain.cline.launch import checked_model_name, checked_model_url
@@ -19,6 +17,9 @@ from clinebox.entrypoints.cli import run_options
 from clinebox.entrypoints.cli.errors import CliError
 from clinebox.entrypoints.cli.run_program import Program, run_program
 from clinebox.entrypoints.run_request import ModelEndpoint, RunRequest, Verification
+
+if TYPE_CHECKING:
+    from clinebox.adapters.scripted_model.script import Script
 
 SCRIPTED_MODEL = "scripted-model"
 
@@ -120,13 +121,20 @@ def _model(
     if (url is None) == (script is None):
         raise CliError("give either --model-url URL with --model NAME, or --script FILE")
     if script is not None:
-        played = run_options.usable(load_script(script), str)
-        return ModelEndpoint("http://127.0.0.1/v1", name or SCRIPTED_MODEL), played
+        return ModelEndpoint("http://127.0.0.1/v1", name or SCRIPTED_MODEL), read_script(script)
     if name is None:
         raise CliError("--model-url needs --model NAME: the model's name at that server")
     key = run_options.api_key(key_variable, os.environ)
     base_url = run_options.usable(checked_model_url(url or ""), str)
     return ModelEndpoint(base_url, run_options.usable(checked_model_name(name), str), key), None
+
+
+def read_script(path: Path) -> Script:
+    """The scripted model in a file, or a usage error that names its lines."""
+    # pydantic takes 100 ms to import, and a run with a model server needs none of it
+    from clinebox.adapters.scripted_model.script_file import load_script  # noqa: PLC0415
+
+    return run_options.usable(load_script(path), str)
 
 
 def _verification(command: str | None, timeout_s: float) -> Verification | None:

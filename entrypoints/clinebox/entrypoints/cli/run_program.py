@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import signal
 import sys
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from returns.pipeline import is_successful
 from rich.console import Console
@@ -16,9 +18,8 @@ from rich.console import Console
 from clinebox.adapters.run_directory.writer import RunDirectoryWriter
 from clinebox.adapters.sandboxes.local import ContainmentChoice
 from clinebox.adapters.sandboxes.workdir import copy_of_workdir
-from clinebox.adapters.scripted_model.script import Script
-from clinebox.adapters.scripted_model.server import ScriptedModelServer
 from clinebox.domain.outcome.model import StoppedBy
+from clinebox.domain.secrets.environment import secrets_from_environment
 from clinebox.domain.secrets.masker import Masker
 from clinebox.entrypoints.bootstrap import local_ports
 from clinebox.entrypoints.cli.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, CliError, json_line
@@ -27,6 +28,9 @@ from clinebox.entrypoints.cli.run_view import print_run
 from clinebox.entrypoints.run_once import AgentRun, FinishedRun
 from clinebox.entrypoints.run_report import run_to_json, write_run
 from clinebox.entrypoints.run_request import RunRequest
+
+if TYPE_CHECKING:
+    from clinebox.adapters.scripted_model.script import Script
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +47,8 @@ class Program:
 
 def run_program(program: Program, *, as_json: bool) -> int:
     """Run, write, print; the exit code."""
-    masker = Masker([program.request.model.api_key or ""])
+    secrets = secrets_from_environment(os.environ, model_key=program.request.model.api_key)
+    masker = Masker(secrets.values)
     created = RunDirectoryWriter.create(program.directory, mask=masker.mask)
     if not is_successful(created):
         raise CliError(f"--out: {created.failure().message}")
@@ -51,7 +56,8 @@ def run_program(program: Program, *, as_json: bool) -> int:
     console = Console(file=sys.stderr, highlight=False, markup=False, emoji=False)
     finished = asyncio.run(_run(program, writer, console))
     write_run(finished, writer)
-    notes = (*finished.notes, *(failure.message for failure in writer.failures))
+    unmasked = (*secrets.notes, *masker.notes)
+    notes = (*finished.notes, *unmasked, *(failure.message for failure in writer.failures))
     _show(replace(finished, notes=notes), writer, masker, as_json=as_json)
     return _exit_code(finished)
 
@@ -81,6 +87,8 @@ async def _model_server(request: RunRequest, script: Script | None) -> AsyncIter
     if script is None:
         yield request
         return
+    from clinebox.adapters.scripted_model.server import ScriptedModelServer  # noqa: PLC0415 - see read_script
+
     variables = {"workdir": str(request.workdir)}
     async with ScriptedModelServer(script, variables=variables, model=request.model.name) as server:
         yield replace(request, model=replace(request.model, base_url=server.base_url))
