@@ -60,7 +60,8 @@ def test_a_run_whose_everything_was_killed_is_found_out(bench: Bench) -> None:
 def test_term_to_the_supervisor_ends_the_run_with_a_receipt(bench: Bench) -> None:
     session = bench.session()
     receipt = until_up_then(bench, session, LIVE_ON, "TERM")
-    assert (receipt.cleanup_confirmed, receipt.stopped_by) == (True, StoppedBy.OPERATOR)
+    assert (receipt.cleanup_confirmed, receipt.stopped_by) == (True, None)
+    assert "the receipt names a stop (operator) that this client did not ask for" in receipt.notes
     assert "the supervisor received a signal that asks for the end" in receipt.notes
     assert session.marked() == []
 
@@ -75,7 +76,7 @@ def test_term_to_a_launch_without_a_group_is_passed_on(bench: Bench) -> None:
         return (await running).receipt
 
     receipt = asyncio.run(story())
-    assert (receipt.cleanup_confirmed, receipt.stopped_by) == (True, StoppedBy.OPERATOR)
+    assert (receipt.cleanup_confirmed, receipt.stopped_by) == (True, None)
     assert session.marked() == []
 
 
@@ -210,7 +211,7 @@ def test_a_broken_exec_call_is_kept_beside_the_receipt_of_a_live_supervisor(benc
     async def story() -> None:
         finished = await (await session.start("bash", "-c", LIVE_ON))
         assert finished.provider_failure == lost
-        assert (finished.receipt.cleanup_confirmed, finished.receipt.stopped_by) == (True, StoppedBy.OPERATOR)
+        assert (finished.receipt.cleanup_confirmed, finished.receipt.stopped_by) == (True, None)
         await calls[0]
 
     asyncio.run(story())

@@ -188,7 +188,7 @@ def test_a_run_that_was_not_prepared_is_refused(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("content", ["operator", "operator\n", "caller\n", "", "anything; rm -rf /\n"])
-def test_a_request_written_by_hand_is_obeyed(bench: Bench, content: str) -> None:
+def test_a_stop_written_by_hand_ends_the_run_and_is_not_called_ours(bench: Bench, content: str) -> None:
     session = bench.session()
 
     async def story() -> Finished:
@@ -198,6 +198,21 @@ def test_a_request_written_by_hand_is_obeyed(bench: Bench, content: str) -> None
         return await running
 
     receipt = asyncio.run(story()).receipt
-    expected = StoppedBy.OPERATOR if content.startswith("operator") else StoppedBy.CALLER
-    assert receipt.stopped_by is expected
-    assert receipt.notes == ("the stop was not asked for by this client",)
+    written = StoppedBy.OPERATOR if content.startswith("operator") else StoppedBy.CALLER
+    assert receipt.stopped_by is None
+    assert receipt.cleanup_confirmed is True
+    assert receipt.notes == (f"the receipt names a stop ({written}) that this client did not ask for",)
+
+
+def test_an_expiry_written_by_hand_ends_the_run_and_is_not_called_our_deadline(bench: Bench) -> None:
+    session = bench.session()
+
+    async def story() -> Finished:
+        running = await session.start("bash", "-c", "touch up; sleep 2102")
+        await bench.until(session.made("up").exists)
+        (session.dir / names.EXPIRE_REQUEST).write_text("")
+        return await running
+
+    receipt = asyncio.run(story()).receipt
+    assert (receipt.stopped_by, receipt.timed_out) == (None, False)
+    assert receipt.notes == ("the receipt names a stop (deadline) that this client did not ask for",)

@@ -40,6 +40,8 @@ CONTROL_TIMEOUT_S: Final = 15.0
 FENCE_PATIENCE_S: Final = 5.0
 """Between a stop's claim and its receipt."""
 POLL_S: Final = 0.1
+DEADLINE_TOLERANCE_S: Final = 1.0
+"""A receipt's times are the wall clock's, which may be set; the deadline itself is monotonic."""
 STDERR_LIMIT_BYTES: Final = 2_000
 
 
@@ -86,7 +88,7 @@ class SupervisorClient:
         self._nonce = secrets.token_hex(16)
         self._marker = secrets.token_hex(16)
         self._plan: SupervisedPlan | None = None
-        self._asked_by: StoppedBy | None = None
+        self._asked: set[StoppedBy] = set()
         self._uploads = asyncio.Lock()
 
     @property
@@ -125,7 +127,10 @@ class SupervisorClient:
 
     async def request_stop(self, by: StoppedBy) -> Result[StopAnswer, SupervisorFailure]:
         """Ask for the end, also before or during the launch. The receipt says what came of it."""
-        self._asked_by = by
+        self._asked.add(by)
+        return await self._place_stop(by)
+
+    async def _place_stop(self, by: StoppedBy) -> Result[StopAnswer, SupervisorFailure]:
         async with self._uploads:
             if self._plan is None:
                 uploaded = await self._upload(names.NONCE, self._nonce.encode() + b"\n")
@@ -136,6 +141,7 @@ class SupervisorClient:
 
     async def request_expire(self) -> Result[None, SupervisorFailure]:
         """Time the run out now, as its deadline would."""
+        self._asked.add(StoppedBy.DEADLINE)
         return (await self._control("expire", expire_text(self._dir))).map(_nothing)
 
     async def read_receipt(self) -> Result[CleanupReceipt, str]:
@@ -196,7 +202,9 @@ class SupervisorClient:
             return Finished(self._doubted(on_disk.unwrap()), provider)
         seen = (await self.look()).value_or(None)
         if seen is not None and seen.supervisor_alive:
-            await (self.request_expire() if timed_out else self.request_stop(StoppedBy.OPERATOR))
+            # Without a timeout nobody of ours wants the end: the exec call broke, and the receipt must not
+            # tell of a stop. So this stop is placed and not counted as asked for.
+            await (self.request_expire() if timed_out else self._place_stop(StoppedBy.OPERATOR))
             receipt = await self._await_receipt(CLEANUP_PHASES * plan.cleanup_timeout_s + CONTROL_TIMEOUT_S)
             if receipt is not None:
                 return Finished(self._doubted(receipt), provider)
@@ -239,10 +247,23 @@ class SupervisorClient:
         return parse_cleanup_receipt(payload, expected_nonce=self._nonce).alt(lambda failure: failure.message)
 
     def _doubted(self, receipt: CleanupReceipt) -> CleanupReceipt:
-        """A stop that nobody asked for here: the agent can write a request, or signal the supervisor."""
-        if receipt.stopped_by not in {StoppedBy.CALLER, StoppedBy.OPERATOR} or self._asked_by is not None:
+        """Without a stop that nobody asked for here: the agent can write a request, or signal the supervisor.
+
+        It ended its own run then, and "nobody of ours ended it" is the truth (SPEC §2, no_run_result).
+        """
+        by = receipt.stopped_by
+        if by is None or by is StoppedBy.OUTPUT_LIMIT or by in self._asked or self._was_due(receipt):
             return receipt
-        return replace(receipt, notes=(*receipt.notes, "the stop was not asked for by this client"))
+        note = f"the receipt names a stop ({by}) that this client did not ask for"
+        return replace(receipt, stopped_by=None, timed_out=False, notes=(*receipt.notes, note))
+
+    def _was_due(self, receipt: CleanupReceipt) -> bool:
+        """Whether the deadline had come; a receipt without times is believed."""
+        if receipt.stopped_by is not StoppedBy.DEADLINE or self._plan is None:
+            return False
+        if receipt.started_at is None or receipt.ended_at is None:
+            return True
+        return receipt.ended_at - receipt.started_at >= self._plan.run_timeout_s - DEADLINE_TOLERANCE_S
 
     @staticmethod
     def _bash(text: str) -> Command:
