@@ -224,6 +224,14 @@ BULKY = [
 ]
 
 
+def test_the_reported_event_keeps_its_details_where_only_its_causes_have_no_room() -> None:
+    report = report_of(BULKY)
+    decoded = decode_header(encode_header(report), mask=no_mask).report
+    assert decoded is not None
+    event, whole = decoded.events[report.failure_id], report.events[report.failure_id]
+    assert event == replace(whole, cause_id=None, details={DROPPED_EVENTS: 2, **whole.details})
+
+
 def test_a_failure_is_one_line_for_people(snapshot: SnapshotAssertion) -> None:
     """SPEC §3: "boundary: kind (HTTP 429): reason ← cause …"."""
     lines = {
