@@ -7,9 +7,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from clinebox.adapters.runtime.cache import RuntimeCache
 from clinebox.adapters.runtime.host import default_cache_root
+
+# Timing is no part of a test's pass or fail: a loaded machine must find the same laws true.
+settings.register_profile("clinebox", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("clinebox")
 
 
 @pytest.fixture(scope="session")

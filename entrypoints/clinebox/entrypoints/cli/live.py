@@ -13,6 +13,7 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
+from clinebox.domain.bounded_json import Mask
 from clinebox.entrypoints.cli.terminal_text import plain
 from clinebox.entrypoints.observer import Progress
 
@@ -22,10 +23,11 @@ MIB: Final = 1024 * 1024
 
 
 class LiveRun:
-    """A `RunObserver` that draws; `with LiveRun(console) as observer`."""
+    """A `RunObserver` that draws; `with LiveRun(console, mask) as observer`."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Console, mask: Mask) -> None:
         self._console = console
+        self._mask = mask
         self._began = time.monotonic()
         self._phase = "starting"
         self._progress: Progress | None = None
@@ -85,4 +87,4 @@ class LiveRun:
 
     def _progress_cell(self, progress: Progress) -> Text:
         last = f", last tool: {progress.last_tool}" if progress.last_tool else ""
-        return plain(f"· turns {progress.turns}, tool calls {progress.tool_calls}{last}")
+        return plain(self._mask(f"· turns {progress.turns}, tool calls {progress.tool_calls}{last}"))

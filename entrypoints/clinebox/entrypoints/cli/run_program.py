@@ -54,7 +54,7 @@ def run_program(program: Program, *, as_json: bool) -> int:
         raise CliError(f"--out: {created.failure().message}")
     writer = created.unwrap()
     console = Console(file=sys.stderr, highlight=False, markup=False, emoji=False)
-    finished = asyncio.run(_run(program, writer, console))
+    finished = asyncio.run(_run(program, writer, LiveRun(console, masker.mask_text)))
     write_run(finished, writer)
     unmasked = (*secrets.notes, *masker.notes)
     notes = (*finished.notes, *unmasked, *(failure.message for failure in writer.failures))
@@ -62,10 +62,10 @@ def run_program(program: Program, *, as_json: bool) -> int:
     return _exit_code(finished)
 
 
-async def _run(program: Program, writer: RunDirectoryWriter, console: Console) -> FinishedRun:
+async def _run(program: Program, writer: RunDirectoryWriter, live: LiveRun) -> FinishedRun:
     request = _on_a_copy(program) if program.copy_workdir else program.request
     async with _model_server(request, program.script) as served:
-        with LiveRun(console) as observer:
+        with live as observer:
             run = AgentRun(served, local_ports(program.containment, program.tarball), writer, observer)
             with _interrupts(run, observer):
                 try:
@@ -121,7 +121,7 @@ def _interrupts(run: AgentRun, observer: LiveRun) -> Iterator[None]:
 
 def _show(run: FinishedRun, writer: RunDirectoryWriter, masker: Masker, *, as_json: bool) -> None:
     console = Console(file=sys.stderr if as_json else sys.stdout, highlight=False, markup=False, emoji=False)
-    print_run(console, run, writer.path)
+    print_run(console, run, writer.path, masker.mask_text)
     if as_json:
         line = json_line(run_to_json(run, writer.path))
         sys.stdout.write(masker.mask(line.encode("ascii")).decode("ascii") + "\n")

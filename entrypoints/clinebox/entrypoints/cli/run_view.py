@@ -9,8 +9,10 @@ from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
+from clinebox.domain.bounded_json import Mask
 from clinebox.domain.cline.timeline import TimelineEntry, TimelineMark, ToolSpan, TurnSpan, timeline
 from clinebox.domain.cline.transcript_model import ItemStatus, Transcript
+from clinebox.domain.outcome.masked import masked_outcome
 from clinebox.domain.receipt import CleanupReceipt
 from clinebox.entrypoints.cli.show import render_outcome
 from clinebox.entrypoints.cli.terminal_text import plain
@@ -20,20 +22,21 @@ TIMELINE_ROWS: Final = 60
 MARK_LIMIT_CHARS: Final = 120
 
 
-def print_run(console: Console, run: FinishedRun, run_directory: Path) -> None:
-    """The timeline, then the panel."""
+def print_run(console: Console, run: FinishedRun, run_directory: Path, mask: Mask) -> None:
+    """The timeline, then the panel; every text of the run is masked before it is laid out in lines."""
     if run.judgement.transcript is not None:
-        console.print(render_timeline(run.judgement.transcript))
+        console.print(render_timeline(run.judgement.transcript, mask))
         console.print()
-    extra = [
+    rows = [
         ("grade", _grade(run)),
         ("cleanup", _cleanup(run.receipt)),
         ("sandbox", _sandbox(run)),
         ("took", f"{run.duration_s:.1f} s"),
         ("files", str(run_directory)),
+        *(("note", note) for note in (*_told_otherwise(run), *run.notes)),
     ]
-    extra += [("note", note) for note in (*_told_otherwise(run), *run.notes)]
-    console.print(render_outcome(run.judgement.outcome, run.verdict, extra=extra))
+    extra = [(name, mask(value)) for name, value in rows]
+    console.print(render_outcome(masked_outcome(run.judgement.outcome, mask), run.verdict, extra=extra))
 
 
 def _told_otherwise(run: FinishedRun) -> tuple[str, ...]:
@@ -46,35 +49,35 @@ def _told_otherwise(run: FinishedRun) -> tuple[str, ...]:
     return (f"told to Cline as {first.replacement}, so that it expands nothing: {first.original}{more}",)
 
 
-def render_timeline(transcript: Transcript) -> Table:
+def render_timeline(transcript: Transcript, mask: Mask) -> Table:
     """When each turn and tool call began, and how long it took; the middle of a long one is left out."""
     table = Table(Column("at", justify="right"), Column("took", justify="right"), "what", box=None)
     entries = timeline(transcript)
     left_out = max(len(entries) - TIMELINE_ROWS, 0)
     head = TIMELINE_ROWS // 2 if left_out else len(entries)
     for entry in entries[:head]:
-        table.add_row(*_row(entry))
+        table.add_row(*_row(entry, mask))
     if left_out:
         table.add_row("", "", Text(f"… {left_out} more in transcript.json …", style="dim"))
         for entry in entries[-(TIMELINE_ROWS - head) :]:
-            table.add_row(*_row(entry))
+            table.add_row(*_row(entry, mask))
     return table
 
 
-def _row(entry: TimelineEntry) -> tuple[Text, Text, Text]:
+def _row(entry: TimelineEntry, mask: Mask) -> tuple[Text, Text, Text]:
     match entry:
         case TurnSpan():
             took = _difference(entry.start_ms, entry.answered_ms)
             return _at(entry.start_ms), _seconds(took), Text(f"turn {entry.iteration or '?'}: the model")
         case ToolSpan():
-            return _at(entry.start_ms), _seconds(entry.duration_ms), _tool(entry)
+            return _at(entry.start_ms), _seconds(entry.duration_ms), _tool(entry, mask)
         case TimelineMark():
-            words = plain(f"{entry.kind}: {entry.message}", limit=MARK_LIMIT_CHARS, style="yellow")
+            words = plain(mask(f"{entry.kind}: {entry.message}"), limit=MARK_LIMIT_CHARS, style="yellow")
             return _at(entry.start_ms), Text(""), words
 
 
-def _tool(entry: ToolSpan) -> Text:
-    words = plain(f"  tool {entry.name}")
+def _tool(entry: ToolSpan, mask: Mask) -> Text:
+    words = plain(mask(f"  tool {entry.name}"))
     if entry.status is ItemStatus.INCOMPLETE:
         words.append(" (no end)", style="yellow")
     elif entry.failed:
