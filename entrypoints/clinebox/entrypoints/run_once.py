@@ -14,6 +14,7 @@ from returns.pipeline import is_successful
 from returns.result import Failure, Result
 
 from clinebox.adapters.run_directory.writer import RunDirectoryWriter
+from clinebox.adapters.sandboxes.jail import finished as to_its_end
 from clinebox.adapters.supervisor.client import Finished
 from clinebox.domain import grading
 from clinebox.domain.outcome.evidence import RequestedStop
@@ -89,6 +90,8 @@ class AgentRun:
         self._stopping = asyncio.Event()
         self._session: AgentSession | None = None
         self._requests: set[asyncio.Task[bool]] = set()
+        self._began = time.monotonic()
+        self._judged: FinishedRun | None = None
 
     def request_stop(self, by: StoppedBy) -> None:
         """End the run as soon as it can be ended cleanly: with a receipt and a judgement."""
@@ -103,14 +106,16 @@ class AgentRun:
 
     async def execute(self) -> FinishedRun:
         """Run to the end; the sandbox is gone when this returns or raises."""
-        began = time.monotonic()
-        finished = await self._fetch_and_run()
-        took_s = round(time.monotonic() - began, 3)
-        return replace(finished, duration_s=took_s, requested_stop=self._stop)
+        self._began = time.monotonic()
+        return self._ended(await self._fetch_and_run())
 
     def abandoned(self) -> FinishedRun:
-        """What is left to say when `execute` was cancelled: the stop, and nothing of the run."""
-        return replace(self._not_activated(None), requested_stop=self._stop)
+        """What is left to say when `execute` was cancelled: the judgement if there is one, else the stop."""
+        return self._ended(self._judged or self._not_activated(None))
+
+    def _ended(self, run: FinishedRun) -> FinishedRun:
+        took_s = round(time.monotonic() - self._began, 3)
+        return replace(run, duration_s=took_s, requested_stop=self._stop)
 
     async def _fetch_and_run(self) -> FinishedRun:
         version = self._request.cline_version
@@ -131,15 +136,18 @@ class AgentRun:
         return await self._run_and_close(session, path, fetched.unwrap())
 
     async def _run_and_close(self, session: AgentSession, path: str, binary: str) -> FinishedRun:
-        """The close comes whatever happens, and is not cut short by a second interrupt."""
+        """The close comes whatever happens, and is not cut short by any further interrupt.
+
+        Not `asyncio.shield`: it gives way at once, and the end of the event loop then cancels the close.
+        """
         closing: tuple[str, ...] = ()
         try:
-            finished = await self._in_session(session, path, binary)
+            self._judged = await self._in_session(session, path, binary)
         finally:
             self._session = None
             self._observer.phase("closing the sandbox")
-            closing = await asyncio.shield(session.close())
-        return replace(finished, notes=(*finished.notes, *closing))
+            closing = await to_its_end(session.close())
+        return replace(self._judged, notes=(*self._judged.notes, *closing))
 
     async def _in_session(self, session: AgentSession, path: str, binary: str) -> FinishedRun:
         activated = await self._activate(session, path, binary)
@@ -149,15 +157,15 @@ class AgentRun:
         self._observer.phase("judging the run")
         judgement = await judge_run(session, finished, self._writer, self._request, self._stop)
         verdict = decide(judgement.outcome)
-        return FinishedRun(
+        judged = FinishedRun(
             self._request,
             judgement,
             verdict,
             receipt=finished.receipt,
             sandbox=session.sandbox.description,
-            verified=await self._verify(session, verdict, finished.receipt),
             notes=(*judgement.notes, *_beside(finished)),
         )
+        return replace(judged, verified=await self._verify(session, judged, finished.receipt))
 
     async def _activate(self, session: AgentSession, path: str, binary: str) -> Result[Finished, FailedStep]:
         session_id = self._writer.path.name
@@ -174,17 +182,17 @@ class AgentRun:
         return await session.activate()
 
     async def _verify(
-        self, session: AgentSession, verdict: Verdict, receipt: CleanupReceipt
+        self, session: AgentSession, judged: FinishedRun, receipt: CleanupReceipt
     ) -> Verified | None:
         """Only a gradable run is graded, and only after its cleanup was confirmed (SPEC §13)."""
+        self._judged = judged
         wanted = self._request.verification
-        if wanted is None or not verdict.gradable or not receipt.cleanup_confirmed:
+        if wanted is None or not judged.verdict.gradable or not receipt.cleanup_confirmed:
             return None
+        cut = Verified(grading.grade(grading.NotRun("a stop was asked for before it ended")), b"")
+        self._judged = replace(judged, verified=cut)
         self._observer.phase("verifying")
-        verified = await self._unless_stopped(session.verify(wanted, str(self._request.workdir)))
-        if verified is not None:
-            return verified
-        return Verified(grading.grade(grading.NotRun("a stop was asked for before it ended")), b"")
+        return await self._unless_stopped(session.verify(wanted, str(self._request.workdir))) or cut
 
     def _not_activated(self, step: FailedStep | None) -> FinishedRun:
         judgement = judge_step(step, self._request, self._stop)
