@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from clinebox.domain.json_value import JsonValue
+from clinebox.domain.one_line import cut, one_line
 from clinebox.domain.outcome.model import EvidenceEntry, Outcome, Reason, Status, Usage
 from clinebox.domain.outcome.policy import Verdict
 
@@ -96,20 +97,11 @@ def explain(outcome: Outcome) -> str:
     means = MEANINGS[outcome.reason]
     if outcome.text and outcome.status is not Status.COMPLETED:
         means = outcome.text if outcome.reason in _OWN_SENTENCES else f"{means}: {outcome.text}"
-    where = f" {printable(_place(outcome.evidence[0]))}" if outcome.evidence else ""
-    line = printable(f"{outcome.status}/{outcome.reason}{status}: {means}")
-    return _cut(line, LINE_LIMIT_CHARS - len(where)) + where
+    where = f" {one_line(_place(outcome.evidence[0]))}" if outcome.evidence else ""
+    line = one_line(f"{outcome.status}/{outcome.reason}{status}: {means}")
+    return cut(line, LINE_LIMIT_CHARS - len(where)) + where
 
 
 def _place(entry: EvidenceEntry) -> str:
     line = "" if entry.line is None else f":{entry.line}"
     return f"[{entry.source}{line} {entry.field}]"
-
-
-def printable(text: str) -> str:
-    """The text on one line, without what a terminal would obey: foreign text must not move its cursor."""
-    return " ".join("".join(sign if sign.isprintable() else " " for sign in text).split())
-
-
-def _cut(text: str, limit: int) -> str:
-    return text if len(text) <= limit else f"{text[: limit - 1]}…"

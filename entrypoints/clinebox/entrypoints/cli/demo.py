@@ -6,13 +6,14 @@ import shutil
 import tempfile
 from importlib.resources import as_file, files
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Final
 
 import typer
 
 from clinebox.domain.cline.pins import NEWEST, pinned
 from clinebox.entrypoints.cli import run_options
-from clinebox.entrypoints.cli.run import SCRIPTED_MODEL, SandboxName, read_script
+from clinebox.entrypoints.cli import run_parameters as options
+from clinebox.entrypoints.cli.run import SCRIPTED_MODEL, read_script
 from clinebox.entrypoints.cli.run_program import Program, run_program
 from clinebox.entrypoints.run_request import ModelEndpoint, RunRequest, Verification
 
@@ -28,18 +29,11 @@ def register(app: typer.Typer) -> None:
 
 def demo(
     *,
-    sandbox: Annotated[SandboxName, typer.Option(help="auto: the strongest there is; local: none.")] = (
-        SandboxName.AUTO
-    ),
-    cline_version: Annotated[str, typer.Option(metavar="VERSION", help="A pinned Cline version.")] = NEWEST,
-    cline_tarball: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Cline's npm tarball, instead of fetching it.")
-    ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="The run directory.", show_default="./clinebox-runs/<id>"),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object at the end.")] = False,
+    sandbox: options.Sandbox = options.SandboxName.AUTO,
+    cline_version: options.ClineVersion = NEWEST,
+    cline_tarball: options.ClineTarball = None,
+    out: options.Out = None,
+    as_json: options.AsJson = False,
 ) -> None:
     """See it work: Cline reads a broken program, fixes it, runs its test, and is graded.
 
@@ -64,7 +58,7 @@ def demo(
             request=request,
             directory=run_options.run_directory(out, work),
             script=read_script(assets / "fix_the_bug.yaml"),
-            containment="plain" if sandbox is SandboxName.LOCAL else "auto",
+            containment=sandbox.containment,
             tarball=run_options.tarball(cline_tarball),
         )
         code = run_program(program, as_json=as_json)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -14,6 +13,7 @@ from clinebox.domain.budgets import DEFAULT_RUN_S, DEFAULT_VERIFIER_S
 from clinebox.domain.cline.launch import checked_model_name, checked_model_url
 from clinebox.domain.cline.pins import NEWEST, pinned
 from clinebox.entrypoints.cli import run_options
+from clinebox.entrypoints.cli import run_parameters as options
 from clinebox.entrypoints.cli.errors import CliError
 from clinebox.entrypoints.cli.run_program import Program, run_program
 from clinebox.entrypoints.run_request import ModelEndpoint, RunRequest, Verification
@@ -24,15 +24,6 @@ if TYPE_CHECKING:
 SCRIPTED_MODEL = "scripted-model"
 
 
-class SandboxName(StrEnum):
-    """Which sandbox."""
-
-    AUTO = "auto"
-    """The strongest containment that works here."""
-    LOCAL = "local"
-    """A plain process tree: no isolation."""
-
-
 def register(app: typer.Typer) -> None:
     """Add the command."""
     app.command()(run)
@@ -40,52 +31,23 @@ def register(app: typer.Typer) -> None:
 
 def run(
     *,
-    task: Annotated[
-        str,
-        typer.Argument(metavar="TASK", help="What to do: a text, @FILE, or - for stdin.", show_default=False),
-    ],
-    workdir: Annotated[Path, typer.Option(metavar="DIR", help="Where the agent works, in place.")],
-    model_url: Annotated[
-        str | None,
-        typer.Option(metavar="URL", help="An OpenAI-compatible server, such as http://host:8000/v1."),
-    ] = None,
-    model: Annotated[str | None, typer.Option(metavar="NAME", help="The model's name there.")] = None,
-    api_key_env: Annotated[
-        str | None,
-        typer.Option(metavar="VAR", help="The environment variable that holds the key, if one is needed."),
-    ] = None,
-    script: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="A scripted model instead of a server (YAML or JSON).")
-    ] = None,
-    sandbox: Annotated[SandboxName, typer.Option(help="auto: the strongest there is; local: none.")] = (
-        SandboxName.AUTO
-    ),
-    cline_version: Annotated[str, typer.Option(metavar="VERSION", help="A pinned Cline version.")] = NEWEST,
-    cline_tarball: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Cline's npm tarball, instead of fetching it.")
-    ] = None,
-    timeout: Annotated[float, typer.Option(metavar="SECONDS", help="The run's deadline.")] = DEFAULT_RUN_S,
-    verify: Annotated[
-        str | None, typer.Option(metavar="CMD", help="A bash command that grades the work: exit 0 is 1.0.")
-    ] = None,
-    verify_timeout: Annotated[
-        float, typer.Option(metavar="SECONDS", help="The verifier's deadline.")
-    ] = DEFAULT_VERIFIER_S,
-    survivors: Annotated[
-        SurvivorPolicy,
-        typer.Option(help="What the task left running: keep for the verifier, or kill before it."),
-    ] = SurvivorPolicy.KEEP,
-    system: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="A text that is added to Cline's own system prompt.")
-    ] = None,
-    copy_workdir: Annotated[
-        bool, typer.Option("--copy-workdir", help="Work on a copy, kept in --out.")
-    ] = False,
-    out: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="The run directory.", show_default="./clinebox-runs/<id>"),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object at the end.")] = False,
+    task: options.Task,
+    workdir: options.Workdir,
+    model_url: options.ModelUrl = None,
+    model: options.ModelName = None,
+    api_key_env: options.ApiKeyEnv = None,
+    script: options.ScriptFile = None,
+    sandbox: options.Sandbox = options.SandboxName.AUTO,
+    cline_version: options.ClineVersion = NEWEST,
+    cline_tarball: options.ClineTarball = None,
+    timeout: options.Timeout = DEFAULT_RUN_S,
+    verify: options.Verify = None,
+    verify_timeout: options.VerifyTimeout = DEFAULT_VERIFIER_S,
+    survivors: options.Survivors = SurvivorPolicy.KEEP,
+    system: options.SystemFile = None,
+    copy_workdir: options.CopyWorkdir = False,
+    out: options.Out = None,
+    as_json: options.AsJson = False,
 ) -> None:
     """Run Cline on a task in a sandbox, and say how it ended.
 
@@ -100,7 +62,7 @@ def run(
         model=endpoint,
         cline_version=run_options.usable(pinned(cline_version), str),
         timeout_s=run_options.seconds("--timeout", timeout),
-        system_text=None if system is None else run_options.task_text(f"@{system}"),
+        system_text=None if system is None else run_options.text_file("--system", system),
         verification=_verification(verify, run_options.seconds("--verify-timeout", verify_timeout)),
         survivors=survivors,
     )
@@ -108,7 +70,7 @@ def run(
         request=request,
         directory=directory,
         script=played,
-        containment="plain" if sandbox is SandboxName.LOCAL else "auto",
+        containment=sandbox.containment,
         tarball=run_options.tarball(cline_tarball),
         copy_workdir=copy_workdir,
     )

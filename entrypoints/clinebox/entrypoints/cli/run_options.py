@@ -38,21 +38,27 @@ def prompt(task: str) -> PreparedPrompt:
 def task_text(task: str) -> str:
     """The task: a text, `@file`, or `-` for standard input."""
     if task == "-":
-        return _decoded(sys.stdin.buffer.read(), "standard input")
+        return _decoded("TASK", sys.stdin.buffer.read(), "standard input")
     if not task.startswith("@"):
         return task
-    path = Path(task[1:])
+    return text_file("TASK", Path(task[1:]))
+
+
+def text_file(option: str, path: Path) -> str:
+    """The text of a UTF-8 file that an option names."""
     try:
-        return _decoded(path.read_bytes(), str(path))
+        return _decoded(option, path.read_bytes(), str(path))
     except OSError as error:
-        raise CliError(f"TASK: the file {str(path)!r} cannot be read: {error.strerror or error}") from error
+        raise CliError(
+            f"{option}: the file {str(path)!r} cannot be read: {error.strerror or error}"
+        ) from error
 
 
-def _decoded(content: bytes, where: str) -> str:
+def _decoded(option: str, content: bytes, where: str) -> str:
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise CliError(f"TASK: {where} is not UTF-8 text (byte {error.start})") from error
+        raise CliError(f"{option}: {where} is not UTF-8 text (byte {error.start})") from error
 
 
 def seconds(option: str, value_s: float) -> float:

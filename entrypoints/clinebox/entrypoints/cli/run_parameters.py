@@ -1,0 +1,67 @@
+"""The options of `run` and `demo`, each told once: name, value, help."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, TypeAlias
+
+import typer
+
+from clinebox.adapters.sandboxes.local import ContainmentChoice
+from clinebox.adapters.supervisor.plan import SurvivorPolicy
+
+
+class SandboxName(StrEnum):
+    """Which sandbox."""
+
+    AUTO = "auto"
+    """The strongest containment that works here."""
+    LOCAL = "local"
+    """A plain process tree: no isolation."""
+
+    @property
+    def containment(self) -> ContainmentChoice:
+        """As the local provider calls it."""
+        return "plain" if self is SandboxName.LOCAL else "auto"
+
+
+Task: TypeAlias = Annotated[
+    str, typer.Argument(metavar="TASK", help="What to do: a text, @FILE, or - for stdin.", show_default=False)
+]
+Workdir: TypeAlias = Annotated[Path, typer.Option(metavar="DIR", help="Where the agent works, in place.")]
+ModelUrl: TypeAlias = Annotated[
+    str | None, typer.Option(metavar="URL", help="An OpenAI-compatible server, such as http://host:8000/v1.")
+]
+ModelName: TypeAlias = Annotated[str | None, typer.Option(metavar="NAME", help="The model's name there.")]
+ApiKeyEnv: TypeAlias = Annotated[
+    str | None,
+    typer.Option(metavar="VAR", help="The environment variable that holds the key, if one is needed."),
+]
+ScriptFile: TypeAlias = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="A scripted model instead of a server (YAML or JSON).")
+]
+Sandbox: TypeAlias = Annotated[SandboxName, typer.Option(help="auto: the strongest there is; local: none.")]
+ClineVersion: TypeAlias = Annotated[str, typer.Option(metavar="VERSION", help="A pinned Cline version.")]
+ClineTarball: TypeAlias = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Cline's npm tarball, instead of fetching it.")
+]
+Timeout: TypeAlias = Annotated[float, typer.Option(metavar="SECONDS", help="The run's deadline.")]
+Verify: TypeAlias = Annotated[
+    str | None, typer.Option(metavar="CMD", help="A bash command that grades the work: exit 0 is 1.0.")
+]
+VerifyTimeout: TypeAlias = Annotated[float, typer.Option(metavar="SECONDS", help="The verifier's deadline.")]
+Survivors: TypeAlias = Annotated[
+    SurvivorPolicy,
+    typer.Option(help="What the task left running: keep for the verifier, or kill before it."),
+]
+SystemFile: TypeAlias = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="A text that is added to Cline's own system prompt.")
+]
+CopyWorkdir: TypeAlias = Annotated[
+    bool, typer.Option("--copy-workdir", help="Work on a copy, kept in --out.")
+]
+Out: TypeAlias = Annotated[
+    Path | None, typer.Option(metavar="DIR", help="The run directory.", show_default="./clinebox-runs/<id>")
+]
+AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print one JSON object at the end.")]
