@@ -25,6 +25,7 @@ from clinebox.adapters.runtime.failure import (
     RuntimeTrouble,
     Stopped,
 )
+from clinebox.adapters.runtime.growing import GrowingTarball, npm_cache
 from clinebox.adapters.runtime.npm_words import npm_failed, npm_overran
 from clinebox.domain.cline.pins import Pin
 
@@ -73,7 +74,7 @@ def npm_pack(
 ) -> Result[Path, RuntimeFailure]:
     """The tarball of a pin, written by `npm pack` into the empty directory `into`; not yet checked.
 
-    npm tells no progress: 0 bytes of an unknown number are reported until the tarball lies there.
+    npm tells no progress; the file that it streams into its cache is looked at instead.
     Failure when npm fails, overruns `timeout_s` (its whole tree is killed), or the caller gave up.
     """
     log = into / "npm.log"
@@ -87,7 +88,8 @@ def npm_pack(
             stderr=subprocess.STDOUT,
             start_new_session=True,  # so that its group is its tree
         )
-        trouble = _ended(process, into, timeout_s=timeout_s, progress=progress, stopped=stopped)
+        growing = GrowingTarball(into, npm_cache(env), pin.size_bytes)
+        trouble = _ended(process, growing, timeout_s=timeout_s, progress=progress, stopped=stopped)
     said = _tail(log)
     match trouble:
         case RuntimeTrouble.STOPPED:
@@ -124,7 +126,12 @@ def _pack_argv(npm: Npm, pin: Pin, into: Path) -> list[str]:
 
 
 def _ended(
-    process: subprocess.Popen[bytes], into: Path, *, timeout_s: float, progress: Progress, stopped: Stopped
+    process: subprocess.Popen[bytes],
+    growing: GrowingTarball,
+    *,
+    timeout_s: float,
+    progress: Progress,
+    stopped: Stopped,
 ) -> RuntimeTrouble | None:
     """Wait for npm; the trouble when it had to be killed."""
     deadline = time.monotonic() + timeout_s
@@ -133,7 +140,7 @@ def _ended(
             try:
                 process.wait(POLL_S)
             except subprocess.TimeoutExpired:
-                progress(sum(file.stat().st_size for file in into.glob("*.tgz")), None)
+                progress(growing.bytes_so_far(), growing.total_bytes)
             else:
                 return None
             if stopped():

@@ -31,6 +31,8 @@ class Pin:
     version: str
     platform: Platform
     sha512_base64: str
+    size_bytes: int | None = None
+    """Of the tarball, for a progress bar; the digest alone decides."""
 
     @property
     def integrity(self) -> str:
@@ -57,9 +59,19 @@ _X64_SHA512: Final = {
 }
 """Oldest first."""
 
+_X64_SIZES_BYTES: Final = {
+    "3.0.57": 52_471_015,
+    "3.0.61": 52_573_881,
+    "3.0.62": 52_599_487,
+    "3.0.64": 52_553_426,
+    "3.0.65": 52_563_713,
+}
+
 PINS: Final[Mapping[str, Mapping[Platform, Pin]]] = MappingProxyType(
     {
-        version: MappingProxyType({Platform.LINUX_X64: Pin(version, Platform.LINUX_X64, digest)})
+        version: MappingProxyType(
+            {Platform.LINUX_X64: Pin(version, Platform.LINUX_X64, digest, _X64_SIZES_BYTES[version])}
+        )
         for version, digest in _X64_SHA512.items()
     }
 )
