@@ -52,7 +52,7 @@ def options(model: RunningScriptedModel) -> tuple[str, ...]:
     return ("--model-url", model.base_url, "--model", "scripted-model", "--verify", "true")
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_one_interrupt_stops_cleanly_and_is_never_graded(
     start: Any, serve: Any, number: signal.Signals
 ) -> None:
@@ -98,3 +98,14 @@ def test_an_interrupt_while_the_verifier_runs_gives_no_grade(
     assert run.exit_code == 130, run.stderr
     assert "reward" not in run.object
     assert processes_with(long_s) == []
+
+
+def test_a_stderr_whose_reader_goes_away_ends_nothing(start: Any, serve: Any) -> None:
+    model = serve(Turn(fault=Fault.HANG_BEFORE_HEADERS), Turn(text="done"))
+    started = start("Go.", *options(model))
+    model.wait_until(lambda requests: len(requests) >= 1, timeout_s=60)
+    started.process.stderr.close()
+    model.release()
+    run = started.finish(120)
+    assert run.exit_code == 0
+    assert run.object["reward"] == 1.0

@@ -28,7 +28,7 @@ class Progress:
 
 
 class RunObserver(Protocol):
-    """Called from the event loop; must not block."""
+    """Called from the event loop; must neither block nor raise."""
 
     def phase(self, text: str) -> None:
         """A new step began: "starting the sandbox"."""

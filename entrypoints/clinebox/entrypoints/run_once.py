@@ -145,8 +145,10 @@ class AgentRun:
             self._judged = await self._in_session(session, path, binary)
         finally:
             self._session = None
-            self._observer.phase("closing the sandbox")
-            closing = await to_its_end(session.close())
+            try:
+                self._observer.phase("closing the sandbox")
+            finally:
+                closing = await to_its_end(session.close())
         return replace(self._judged, notes=(*self._judged.notes, *closing))
 
     async def _in_session(self, session: AgentSession, path: str, binary: str) -> FinishedRun:

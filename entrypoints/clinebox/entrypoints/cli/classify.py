@@ -10,7 +10,6 @@ from typing import Annotated, TypeAlias
 
 import typer
 from returns.pipeline import is_successful
-from rich.console import Console
 
 from clinebox.adapters.run_directory.find import STDIN, Found, NoRun, find_runs
 from clinebox.adapters.run_directory.reader import Overrides, RecordedRun, read_run
@@ -22,6 +21,7 @@ from clinebox.domain.outcome.render import outcome_to_json
 from clinebox.entrypoints.cli.errors import EXIT_USAGE, CliError, error_object, json_line, report_error
 from clinebox.entrypoints.cli.show import Row, render_head, render_outcome, render_row, render_totals
 from clinebox.entrypoints.cli.slow_progress import SlowProgress
+from clinebox.entrypoints.cli.streams import OutputConsole
 
 UNUSABLE = "unusable"
 
@@ -108,7 +108,7 @@ def _print_json(found: Sequence[Found], overrides: Overrides) -> bool:
 
 def _print_for_people(found: Sequence[Found], overrides: Overrides) -> bool:
     """One panel for one run, a table for many, errors on stderr; whether every path held a run."""
-    console = Console(file=sys.stdout, highlight=False, markup=False, emoji=False)
+    console = OutputConsole(file=sys.stdout, highlight=False, markup=False, emoji=False)
     rows: list[Row] = []
     errors: list[NoRun] = []
     for run in _classified(found, overrides, show_progress=True):
@@ -124,7 +124,7 @@ def _print_for_people(found: Sequence[Found], overrides: Overrides) -> bool:
     return not errors
 
 
-def _print_table(console: Console, rows: Sequence[Row]) -> None:
+def _print_table(console: OutputConsole, rows: Sequence[Row]) -> None:
     if not rows:
         return
     console.print(render_head())

@@ -24,6 +24,7 @@ from clinebox.entrypoints.cli.errors import (
     CliError,
     report_error,
 )
+from clinebox.entrypoints.cli.streams import let_stderr_never_fail, open_what_is_closed
 
 COMMANDS: Final[tuple[Callable[[typer.Typer], None], ...]] = (
     run_command.register,
@@ -76,6 +77,8 @@ def _invoke(argv: list[str]) -> None:
 
 def main() -> None:
     """The console script."""
+    open_what_is_closed()
+    let_stderr_never_fail()
     _write_what_the_terminal_cannot_as_escapes()
     try:
         code = run(sys.argv[1:])

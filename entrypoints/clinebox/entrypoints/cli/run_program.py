@@ -25,6 +25,7 @@ from clinebox.entrypoints.bootstrap import local_ports
 from clinebox.entrypoints.cli.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, CliError, json_line
 from clinebox.entrypoints.cli.live import LiveRun
 from clinebox.entrypoints.cli.run_view import print_run
+from clinebox.entrypoints.cli.streams import OutputConsole
 from clinebox.entrypoints.run_once import AgentRun, FinishedRun
 from clinebox.entrypoints.run_report import run_to_json, write_run
 from clinebox.entrypoints.run_request import RunRequest
@@ -55,7 +56,6 @@ def run_program(program: Program, *, as_json: bool) -> int:
     writer = created.unwrap()
     console = Console(file=sys.stderr, highlight=False, markup=False, emoji=False)
     finished = asyncio.run(_run(program, writer, LiveRun(console, masker.mask_text)))
-    write_run(finished, writer)
     unmasked = (*secrets.notes, *masker.notes)
     notes = (*finished.notes, *unmasked, *(failure.message for failure in writer.failures))
     _show(replace(finished, notes=notes), writer, masker, as_json=as_json)
@@ -69,9 +69,11 @@ async def _run(program: Program, writer: RunDirectoryWriter, live: LiveRun) -> F
             run = AgentRun(served, local_ports(program.containment, program.tarball), writer, observer)
             with _interrupts(run, observer):
                 try:
-                    return await run.execute()
+                    finished = await run.execute()
                 except asyncio.CancelledError:  # the second interrupt; the sandbox is gone by now
-                    return run.abandoned()
+                    finished = run.abandoned()
+                write_run(finished, writer)  # while no interrupt can cut it short
+                return finished
 
 
 def _on_a_copy(program: Program) -> RunRequest:
@@ -96,7 +98,10 @@ async def _model_server(request: RunRequest, script: Script | None) -> AsyncIter
 
 @contextlib.contextmanager
 def _interrupts(run: AgentRun, observer: LiveRun) -> Iterator[None]:
-    """Ctrl-C or SIGTERM once: a clean stop with a receipt. Twice: the sandbox is killed at once."""
+    """Ctrl-C, SIGTERM or a hang-up once: a clean stop with a receipt. Twice: the sandbox is killed at once.
+
+    Under `nohup` a hang-up stays ignored.
+    """
     loop = asyncio.get_running_loop()
     task = asyncio.current_task()
     asked = 0
@@ -105,22 +110,25 @@ def _interrupts(run: AgentRun, observer: LiveRun) -> Iterator[None]:
         nonlocal asked
         asked += 1
         if asked == 1:
-            observer.phase("stopping cleanly; once more to kill")
             run.request_stop(StoppedBy.OPERATOR)
+            observer.phase("stopping cleanly; once more to kill")
         elif task is not None:
             task.cancel()
 
-    for number in (signal.SIGINT, signal.SIGTERM):
+    nohup = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    heard = (signal.SIGINT, signal.SIGTERM) if nohup else (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    for number in heard:
         loop.add_signal_handler(number, interrupt)
     try:
         yield
     finally:
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in heard:
             loop.remove_signal_handler(number)
 
 
 def _show(run: FinishedRun, writer: RunDirectoryWriter, masker: Masker, *, as_json: bool) -> None:
-    console = Console(file=sys.stderr if as_json else sys.stdout, highlight=False, markup=False, emoji=False)
+    stream = sys.stderr if as_json else sys.stdout
+    console = OutputConsole(file=stream, highlight=False, markup=False, emoji=False)
     print_run(console, run, writer.path, masker.mask_text)
     if as_json:
         line = json_line(run_to_json(run, writer.path))
