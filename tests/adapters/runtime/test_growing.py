@@ -1,4 +1,4 @@
-"""The progress of a fetch is what npm's cache and the target directory show, and never more than the whole."""
+"""The progress of a fetch: what is seen to grow, and never more than the whole."""
 
 from __future__ import annotations
 
