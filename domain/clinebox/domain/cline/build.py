@@ -68,8 +68,7 @@ def token_counts(usage: Mapping[str, JsonValue]) -> TokenCounts:
 
 
 def _count(value: JsonValue) -> int | None:
-    number = as_int(value)
-    return number if number is not None and number >= 0 else None
+    return value if type(value) is int and value >= 0 else None
 
 
 def _hook(record: _Body, _raw: bytes) -> Event:

@@ -7,7 +7,7 @@ read and keeps the record. `line` is 1-based and counts `\\n` only.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from clinebox.domain.json_value import JsonValue
 
@@ -231,9 +231,11 @@ Event: TypeAlias = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
-    """One line of Cline's stdout: where it stands, when it was written, and what it says."""
+class Record(NamedTuple):
+    """One line of Cline's stdout: where it stands, when it was written, and what it says.
+
+    A NamedTuple, because one is made for every line: a frozen dataclass takes four times as long to make.
+    """
 
     line: int
     ts: str | None

@@ -9,17 +9,15 @@ import json
 from typing import Final
 
 from clinebox.domain.cline.build import build_event
-from clinebox.domain.cline.events import Event, NotARecord, OversizedLine, Record, TextDelta
+from clinebox.domain.cline.events import NotARecord, OversizedLine, Record, TextDelta
+from clinebox.domain.cline.glance import TS_END, TS_HEAD, time_stamp
 from clinebox.domain.json_value import REASON_LIMIT, JsonValue
 
 LINE_LIMIT_BYTES: Final = 8 * 1024 * 1024
 """A longer line is counted and flagged, never held (SPEC §2)."""
 
-_HEAD: Final = b'{"ts":"'
-_TS_END: Final = len(_HEAD) + 24
-"""`2026-11-30T16:54:25.091Z` is 24 bytes; Cline has written no other form (3.0.57 to 3.0.65)."""
 _DELTA: Final = b'","type":"agent_event","event":{"type":"content_start","contentType":"text","text":"'
-_DELTA_TEXT: Final = _TS_END + len(_DELTA)
+_DELTA_TEXT: Final = TS_END + len(_DELTA)
 _ACCUMULATED: Final = b'","accumulated":"'
 _END: Final = b'"}}'
 
@@ -30,7 +28,7 @@ def is_text_delta(raw: bytes) -> bool:
     Cline repeats the whole text in `accumulated`: 8,000 chunks are 129 MB. So the middle of `accumulated` is
     not looked at, only that the line ends with the chunk. A line of any other shape goes to the full parser.
     """
-    if not (raw.startswith(_DELTA, _TS_END) and raw.startswith(_HEAD) and raw.endswith(_END)):
+    if not (raw.startswith(_DELTA, TS_END) and raw.startswith(TS_HEAD) and raw.endswith(_END)):
         return False
     # An unescaped `","` cannot stand inside a JSON string, so the first one ends the chunk.
     chunk_end = raw.find(_ACCUMULATED, _DELTA_TEXT)
@@ -84,18 +82,24 @@ def _without_lone_surrogates(value: JsonValue) -> JsonValue:
     return clean
 
 
-def decode_line(number: int, raw: bytes) -> Record:
-    """The record of one line (1-based number, without its line end); never raises."""
+def decode_line(number: int, raw: bytes | int) -> Record:
+    """The record of one line by its 1-based number, without its line end; an `int` is one over the bound."""
+    if isinstance(raw, int):
+        return Record(number, None, OversizedLine(raw), b"")
     if is_text_delta(raw):
-        return Record(number, raw[len(_HEAD) : _TS_END].decode("ascii", "replace"), TextDelta(raw), raw)
+        return Record(number, time_stamp(raw), TextDelta(raw), raw)
+    return parse_record(number, raw)
+
+
+def parse_record(number: int, raw: bytes) -> Record:
+    """The record of one line by the parser alone."""
     value = parse_line(raw)
     if isinstance(value, NotARecord):
         return Record(number, None, value, raw)
     if not isinstance(value, dict):
         return Record(number, None, NotARecord("no JSON object"), raw)
     ts = value.get("ts")
-    event: Event = build_event(value, raw)
-    return Record(number, ts if isinstance(ts, str) else None, event, raw)
+    return Record(number, ts if isinstance(ts, str) else None, build_event(value, raw), raw)
 
 
 def delta_text(raw: bytes) -> str:
@@ -132,13 +136,14 @@ class LineSplitter:
         # `find` of one byte is memchr; `split` looks at each byte by itself and is ten times slower.
         self.size_bytes += len(chunk)
         done: list[bytes | int] = []
-        start = 0
-        while (end := chunk.find(b"\n", start)) >= 0:
-            if self._held_bytes or end - start > LINE_LIMIT_BYTES:
-                self._hold(chunk[start:end])
-                done.append(self._take())
-            else:
-                done.append(chunk[start:end])
+        find, start = chunk.find, 0
+        if self._held_bytes and (end := find(b"\n")) >= 0:
+            self._hold(chunk[:end])
+            done.append(self._take())
+            start = end + 1
+        while (end := find(b"\n", start)) >= 0:
+            size = end - start
+            done.append(chunk[start:end] if size <= LINE_LIMIT_BYTES else size)
             start = end + 1
         self._hold(chunk[start:])
         self.lines += len(done)
@@ -193,9 +198,4 @@ class StreamDecoder:
     def _decode(self, lines: list[bytes | int]) -> list[Record]:
         first = self._next
         self._next += len(lines)
-        return [
-            Record(number, None, OversizedLine(line), b"")
-            if isinstance(line, int)
-            else decode_line(number, line)
-            for number, line in enumerate(lines, first)
-        ]
+        return [decode_line(number, line) for number, line in enumerate(lines, first)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from clinebox.domain.cline.cited import Cited, cite
 from clinebox.domain.cline.events import AgentError, Hook, Record, TeamRecord, ToolEnd, ToolStart
@@ -23,8 +23,7 @@ class SubagentFailure:
     error_class: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class SubagentFacts:
+class SubagentFacts(NamedTuple):
     """Sub-agents and teammates that were started, and the first failures among them."""
 
     started: int = 0
@@ -53,7 +52,9 @@ class SubagentFold:
         self._started += call.tool_name == SPAWN_TOOL
 
     def error(self, record: Record, error: AgentError) -> None:
-        """A terminal error inside the brackets."""
+        """An error inside the brackets; only a terminal one is a failure."""
+        if error.recoverable is not False:
+            return
         self._told = True
         failure = SubagentFailure(self._agent_id, _short(error.message), error.error_class)
         self._add(failure, record)

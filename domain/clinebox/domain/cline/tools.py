@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
-from clinebox.domain.cline.cited import Cited, cite
-from clinebox.domain.cline.events import Record, ToolEnd, ToolStart
-from clinebox.domain.json_value import as_list, as_mapping
+from clinebox.domain.cline.cited import EXCERPT_LIMIT_BYTES, Cited, cite
+from clinebox.domain.json_value import JsonValue, as_list, as_mapping
 
 COMMANDS_TOOL: Final = "run_commands"
 OPEN_LIMIT: Final = 256
@@ -23,14 +22,26 @@ class OpenCall:
     tool_call_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class ToolFacts:
+class ToolFacts(NamedTuple):
     """Calls of every agent, and the commands in them."""
 
     calls: int = 0
     open_calls: tuple[Cited[OpenCall], ...] = ()
     commands: int = 0
     commands_failed: int = 0
+
+
+class _Open(NamedTuple):
+    """An open call, not quoted yet: nearly every one is closed soon."""
+
+    name: str
+    call_id: str
+    line: int
+    ts: str | None
+    head: bytes
+
+    def cited(self) -> Cited[OpenCall]:
+        return cite(OpenCall(self.name, self.call_id), self.line, self.ts, self.head)
 
 
 class ToolFold:
@@ -40,34 +51,40 @@ class ToolFold:
 
     def __init__(self) -> None:
         self._calls = self._commands = self._failed = 0
-        self._open: list[Cited[OpenCall]] = []
+        self._open: list[_Open] = []
 
-    def start(self, record: Record, call: ToolStart) -> None:
+    def start(self, name: str, call_id: str, line: int, ts: str | None, raw: bytes) -> None:
         """A call was made."""
         self._calls += 1
         if len(self._open) < OPEN_LIMIT:
-            name, call_id = call.tool_name[:NAME_LIMIT_CHARS], call.tool_call_id[:NAME_LIMIT_CHARS]
-            self._open.append(
-                cite(OpenCall(name, call_id), record.line, record.ts, record.raw, b'"toolName":')
-            )
+            at = raw.rfind(b'"toolName":')
+            head = raw[at : at + EXCERPT_LIMIT_BYTES] if at >= 0 else raw[:EXCERPT_LIMIT_BYTES]
+            self._open.append(_Open(name[:NAME_LIMIT_CHARS], call_id[:NAME_LIMIT_CHARS], line, ts, head))
 
-    def end(self, call: ToolEnd) -> None:
+    def end(self, call_id: str) -> None:
         """A call ended; ids are the model's and may repeat, so the latest open one with it is meant."""
-        call_id = call.tool_call_id[:NAME_LIMIT_CHARS]
+        wanted = call_id[:NAME_LIMIT_CHARS]
         for index in range(len(self._open) - 1, -1, -1):
-            if self._open[index].value.tool_call_id == call_id:
+            if self._open[index].call_id == wanted:
                 del self._open[index]
                 break
-        if call.tool_name == COMMANDS_TOOL:
-            self._count_commands(call)
 
-    def _count_commands(self, call: ToolEnd) -> None:
-        # FORMAT.md §2: a failed command is no failed tool; only `success` of its own entry tells.
-        for entry in as_list(call.output):
+    def commands(self, output: JsonValue) -> None:
+        """The output of `run_commands`: a failed command is no failed tool (FORMAT.md §2).
+
+        Only `success` of its own entry tells.
+        """
+        for entry in as_list(output):
             success = as_mapping(entry).get("success")
-            self._commands += isinstance(success, bool)
-            self._failed += success is False
+            if isinstance(success, bool):
+                self.command(success=success)
+
+    def command(self, *, success: bool) -> None:
+        """One command ended."""
+        self._commands += 1
+        self._failed += not success
 
     def facts(self) -> ToolFacts:
         """What was called so far."""
-        return ToolFacts(self._calls, tuple(self._open), self._commands, self._failed)
+        calls = tuple(call.cited() for call in self._open)
+        return ToolFacts(self._calls, calls, self._commands, self._failed)

@@ -6,14 +6,13 @@ and it is all zeros when the server sent no usage: zero and unknown look the sam
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from clinebox.domain.cline.cited import Cited, cite
 from clinebox.domain.cline.events import Record, TokenCounts, TurnUsage
 
 
-@dataclass(frozen=True, slots=True)
-class UsageFacts:
+class UsageFacts(NamedTuple):
     """The per-turn `usage` events: sums over every agent, and what the lead's zeros tell."""
 
     turns: int = 0
@@ -45,18 +44,24 @@ class UsageFold:
     def feed(self, record: Record, usage: TurnUsage, depth: int) -> None:
         """Count one turn; `depth` 0 is the lead's."""
         counts = usage.turn
+        fell = not depth and self._lead_counted and is_zero(counts)
+        self.count(counts.input or 0, counts.output or 0, counts.cache_read or 0, depth)
+        if fell:
+            self._fell = cite(usage, record.line, record.ts, record.raw, b'"inputTokens":')
+
+    def count(self, input_tokens: int, output_tokens: int, cached_tokens: int, depth: int) -> None:
+        """Count one turn by its numbers alone; what fell to zero is `feed`'s to quote."""
         self._turns += 1
-        self._input += counts.input or 0
-        self._output += counts.output or 0
-        self._cached += counts.cache_read or 0
-        zero = is_zero(counts)
-        self._zeros += zero
+        self._input += input_tokens
+        self._output += output_tokens
+        self._cached += cached_tokens
+        counted = input_tokens > 0 or output_tokens > 0
+        self._zeros += not counted
         if depth:
             self._others += 1
             return
-        fell = zero and self._lead_counted
-        self._fell = cite(usage, record.line, record.ts, record.raw, b'"inputTokens":') if fell else None
-        self._lead_counted = self._lead_counted or not zero
+        self._fell = None
+        self._lead_counted = self._lead_counted or counted
 
     def facts(self) -> UsageFacts:
         """What was counted so far."""

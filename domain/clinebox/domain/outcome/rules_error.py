@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from clinebox.domain.cline.cited import Cited
+from clinebox.domain.cline.course import OVERFLOW_CLASS
 from clinebox.domain.cline.log import AgentEnd
 from clinebox.domain.cline.log_lines import Retry
-from clinebox.domain.cline.stdout import OVERFLOW_CLASS
 from clinebox.domain.outcome.case import Case, Finding
 from clinebox.domain.outcome.entries import cited_entry
 from clinebox.domain.outcome.model import EvidenceEntry, Reason
