@@ -269,3 +269,33 @@ def test_what_is_written_does_not_depend_on_the_cuts(
 def test_json_bytes_come_back_as_they_were(value: JsonValue) -> None:
     """The file is valid JSON in valid UTF-8."""
     assert json.loads(json_bytes(value).decode("utf-8")) == value
+
+
+FLOOD = """
+import resource, sys
+from pathlib import Path
+from clinebox.adapters.run_directory.writer import RunDirectoryWriter
+
+writer = RunDirectoryWriter.create(Path(sys.argv[1]), mask=bytes).unwrap()
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+writer.write("stdout.ndjson", (bytes(1 << 20) for _ in range(200)))
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+"""
+
+
+def test_a_line_of_any_length_costs_no_more_memory_than_the_decoders_bound(tmp_path: Path) -> None:
+    """An agent can make its stdout one line of gigabytes; the controller must not hold it."""
+    ran = subprocess.run(
+        [sys.executable, "-c", FLOOD, str(tmp_path / "run")], capture_output=True, text=True, check=True
+    )
+    assert int(ran.stdout) * 1024 < 6 * LINE_LIMIT_BYTES
+
+
+@pytest.mark.parametrize("end", [b"", b"\n"])
+def test_a_line_over_the_decoders_bound_becomes_blank_and_stays_over_it(tmp_path: Path, end: bytes) -> None:
+    writer = RunDirectoryWriter.create(tmp_path / "run", mask=bytes).unwrap()
+    longest, longer = b"x" * LINE_LIMIT_BYTES, b"y" * (LINE_LIMIT_BYTES + 1)
+    writer.write(names.STDOUT, [b"a\n", longest, b"\n", longer[:7], longer[7:], b"\nb\n", longer + end])
+    blank = b" " * (LINE_LIMIT_BYTES + 1)
+    written = (tmp_path / "run" / names.STDOUT).read_bytes()
+    assert written == b"\n".join([b"a", longest, blank, b"b", blank]) + end
