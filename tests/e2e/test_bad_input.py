@@ -100,7 +100,8 @@ def test_with_json_the_sentence_is_an_object_on_stdout(clinebox: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("task", "sentence"), [(" ", "empty"), ("@nowhere.txt", "cannot be read"), ("@nul.txt", "NUL")]
+    ("task", "sentence"),
+    [(" ", "empty"), ("@nowhere.txt", "cannot be read"), ("@nul.txt", "NUL"), ("@/dev/zero", "longer")],
 )
 def test_a_task_that_cannot_be_told_is_refused(clinebox: Any, place: Path, task: str, sentence: str) -> None:
     (place / "nul.txt").write_text("a\0b")

@@ -52,6 +52,7 @@ class Bench:
 
     path: Path
     mark: str
+    out: str = "out"
 
     def run(self, at: str) -> FinishedRun:
         (self.path / "work").mkdir()
@@ -81,7 +82,7 @@ class Bench:
             verification=Verification("exit 0"),
         )
         ports = Ports(LocalSandboxProvider("plain", private_base=self.path / "roots"), fetch)
-        writer = RunDirectoryWriter.create(self.path / "out", mask=bytes).unwrap()
+        writer = RunDirectoryWriter.create(self.path / self.out, mask=bytes).unwrap()
         observer = Interrupting(at)
         run = AgentRun(request, ports, writer, observer)
         observer.task = asyncio.create_task(run.execute())
@@ -125,3 +126,9 @@ def test_a_run_that_was_cancelled_before_its_judgement_has_none(bench: Bench) ->
     assert run.receipt is None
 
     assert bench.roots() == []
+
+
+def test_a_run_directory_may_have_any_name(tmp_path: Path) -> None:
+    """Its name is the session's id, which stands in an HTTP header."""
+    run = Bench(tmp_path, secrets.token_hex(8), out="l\u00e4uf\udcff e").run(CLOSING)
+    assert run.judgement.outcome.reason is Reason.FINISHED

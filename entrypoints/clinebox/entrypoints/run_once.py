@@ -9,6 +9,7 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias, TypeVar
+from urllib.parse import quote
 
 from returns.pipeline import is_successful
 from returns.result import Failure, Result
@@ -170,7 +171,8 @@ class AgentRun:
         return replace(judged, verified=await self._verify(session, judged, finished.receipt))
 
     async def _activate(self, session: AgentSession, path: str, binary: str) -> Result[Finished, FailedStep]:
-        session_id = self._writer.path.name
+        # It stands in an HTTP header, and a directory may have any name.
+        session_id = quote(self._writer.path.name, errors="surrogateescape")
         launch = launch_plan(self._request, session_dir=path, session_id=session_id, binary=binary)
         if not is_successful(launch):
             return Failure(launch.failure())

@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from returns.pipeline import is_successful
 from returns.result import Result
@@ -16,11 +16,14 @@ from returns.result import Result
 from clinebox.adapters.sandboxes.private_root import base_directory
 from clinebox.adapters.sandboxes.workdir import checked_workdir
 from clinebox.domain.budgets import checked_budget_s
-from clinebox.domain.cline.prompt import PreparedPrompt, prepare_prompt
+from clinebox.domain.cline.prompt import DEFAULT_PROMPT_LIMIT_BYTES, PreparedPrompt, prepare_prompt
 from clinebox.entrypoints.cli.errors import CliError
 
 _Value = TypeVar("_Value")
 _Error = TypeVar("_Error")
+
+TEXT_LIMIT_BYTES: Final = 2 * DEFAULT_PROMPT_LIMIT_BYTES
+"""More is not read (`@/dev/zero`); what is told to Cline is bounded after its ends were trimmed."""
 
 
 def usable(result: Result[_Value, _Error], say: Callable[[_Error], str]) -> _Value:
@@ -38,7 +41,7 @@ def prompt(task: str) -> PreparedPrompt:
 def task_text(task: str) -> str:
     """The task: a text, `@file`, or `-` for standard input."""
     if task == "-":
-        return _decoded("TASK", sys.stdin.buffer.read(), "standard input")
+        return _decoded("TASK", sys.stdin.buffer.read(TEXT_LIMIT_BYTES + 1), "standard input")
     if not task.startswith("@"):
         return task
     return text_file("TASK", Path(task[1:]))
@@ -47,7 +50,8 @@ def task_text(task: str) -> str:
 def text_file(option: str, path: Path) -> str:
     """The text of a UTF-8 file that an option names."""
     try:
-        return _decoded(option, path.read_bytes(), str(path))
+        with path.open("rb") as file:
+            return _decoded(option, file.read(TEXT_LIMIT_BYTES + 1), str(path))
     except OSError as error:
         raise CliError(
             f"{option}: the file {str(path)!r} cannot be read: {error.strerror or error}"
@@ -55,6 +59,8 @@ def text_file(option: str, path: Path) -> str:
 
 
 def _decoded(option: str, content: bytes, where: str) -> str:
+    if len(content) > TEXT_LIMIT_BYTES:
+        raise CliError(f"{option}: {where} is longer than {TEXT_LIMIT_BYTES:,} bytes")
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:
