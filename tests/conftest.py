@@ -1,26 +1,109 @@
-"""What all tests share: the real Cline binaries, from the user's own cache, so that only one run fetches."""
+"""What all tests share: `--full`, the engines they need, and the real Cline from the user's own cache."""
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import os
+import shutil
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from returns.pipeline import is_successful
 
 from clinebox.adapters.runtime.cache import RuntimeCache
 from clinebox.adapters.runtime.host import default_cache_root
+from clinebox.domain.cline.pins import NEWEST
 
 # Timing is no part of a test's pass or fail: a loaded machine must find the same laws true.
 settings.register_profile("clinebox", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("clinebox")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--full", action="store_true", help="run also the tests marked `full`: minutes, for the night"
+    )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--full"):
+        return
+    left_out = [item for item in items if item.get_closest_marker("full")]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if not item.get_closest_marker("full")]
+
+
+# --- engines: each probe says what is missing and what to do, or None
+
+
+def _no_bubblewrap() -> str | None:
+    bwrap = shutil.which("bwrap")
+    if bwrap is None:
+        return "the program bwrap is not there: apt-get install bubblewrap"
+    trial = [bwrap, "--unshare-all", "--ro-bind", "/", "/", "true"]
+    tried = subprocess.run(trial, capture_output=True, text=True, check=False)
+    return None if tried.returncode == 0 else f"bwrap makes no sandbox here: {tried.stderr.strip()}"
+
+
+def _no_cline() -> str | None:
+    found = _cline_cache().ensure(NEWEST)
+    return None if is_successful(found) else str(found.failure())
+
+
+def _no_docker() -> str | None:
+    import docker  # noqa: PLC0415 - slow to import, and few sessions need it
+
+    try:
+        with contextlib.closing(docker.from_env()) as client:
+            client.ping()
+    except docker.errors.DockerException as error:
+        return f"no Docker engine answers ({error}): apt-get install docker.io, and start it"
+    return None
+
+
+ENGINES: dict[str, Callable[[], str | None]] = {
+    "bubblewrap": functools.cache(_no_bubblewrap),
+    "cline": functools.cache(_no_cline),
+    "docker": functools.cache(_no_docker),
+}
+
+
+def _required() -> set[str]:
+    return {name.strip() for name in os.environ.get("CLINEBOX_REQUIRE", "").split(",")} - {""}
+
+
+def pytest_configure() -> None:
+    unknown = _required() - ENGINES.keys()
+    if unknown:
+        names = ", ".join(sorted(unknown))
+        raise pytest.UsageError(f"CLINEBOX_REQUIRE names {names}; the engines are {', '.join(ENGINES)}")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """A test whose engine is missing fails where CLINEBOX_REQUIRE names that engine, else it is skipped."""
+    for name, missing in ENGINES.items():
+        reason = missing() if item.get_closest_marker(name) else None
+        if reason is None:
+            continue
+        if name in _required():
+            pytest.fail(f"{name} is required (CLINEBOX_REQUIRE) and missing: {reason}", pytrace=False)
+        pytest.skip(f"{name} is missing: {reason}")
+
+
+def _cline_cache() -> RuntimeCache:
+    return RuntimeCache(default_cache_root(os.environ), os.environ)
+
+
 @pytest.fixture(scope="session")
 def cline_binary() -> Callable[[str], Path]:
     """The path of a pinned Cline binary by version; fails the test, with the reason, where there is none."""
-    cache = RuntimeCache(default_cache_root(os.environ), os.environ)
+    cache = _cline_cache()
 
     def binary(version: str) -> Path:
         found = cache.ensure(version)
