@@ -10,6 +10,7 @@ from pathlib import Path
 
 from returns.result import Result
 
+from clinebox.adapters.run_directory.writer import RunDirectoryWriter, WriteFailure
 from clinebox.adapters.runtime.cache import CachedRuntime, RuntimeCache
 from clinebox.adapters.runtime.failure import RuntimeFailure
 from clinebox.adapters.runtime.host import default_cache_root
@@ -17,7 +18,16 @@ from clinebox.adapters.sandboxes.local import ContainmentChoice, LocalSandboxPro
 from clinebox.domain.outcome.failed_step import FailedStep, step_of
 from clinebox.domain.outcome.model import Reason
 from clinebox.domain.ports import SandboxProvider
+from clinebox.domain.secrets.masker import Masker
+from clinebox.domain.secrets.record_stream import RecordStreamMasker
 from clinebox.entrypoints.run_once import FetchRuntime, Ports
+
+
+def run_directory(path: Path, masker: Masker) -> Result[RunDirectoryWriter, WriteFailure]:
+    """A run directory in which no secret of `masker` is written, also not in pieces of several records."""
+    return RunDirectoryWriter.create(
+        path, mask=masker.mask, new_record_mask=lambda: RecordStreamMasker(masker).line
+    )
 
 
 def local_ports(containment: ContainmentChoice = "auto", tarball: Path | None = None) -> Ports:

@@ -33,10 +33,13 @@ class Collector:
         self.truncated: set[str] = set()
         self.notes: list[str] = []
 
-    async def copy(self, path: str, name: str, *readers: Reader) -> bool:
-        """Copy the sandbox's `path` to the run directory's `name`; False when there is no such file."""
+    async def copy(self, path: str, name: str, *readers: Reader, masked: Reader | None = None) -> bool:
+        """Copy the sandbox's `path` to the run directory's `name`; False when there is no such file.
+
+        `readers` get the raw bytes, `masked` what is written.
+        """
         found = False
-        with self._writer.open(name) as sink:
+        with self._writer.open(name, also=None if masked is None else masked.feed) as sink:
             async for chunk in self._chunks(path, name):
                 found = True
                 for reader in readers:

@@ -39,7 +39,7 @@ class Judgement:
 
 
 class _TranscriptReader:
-    """The transcript, fed with bytes as the judges are."""
+    """The transcript, made of what is written: it is for people and programs outside, and judges nothing."""
 
     def __init__(self) -> None:
         self._decoder = StreamDecoder()
@@ -57,32 +57,39 @@ class _TranscriptReader:
 
 async def judge_run(
     session: AgentSession,
-    finished: Finished,
+    finished: Finished | None,
     writer: RunDirectoryWriter,
     request: RunRequest,
     stop: RequestedStop | None,
 ) -> Judgement:
-    """Collect the streams of an ended run and judge it; raw bytes are judged, masked bytes are written."""
+    """Collect the streams of an ended run and judge it; raw bytes are judged, masked bytes are written.
+
+    `finished` is None for a run that was cut off without a receipt.
+    """
     collector = Collector(session.sandbox, writer)
     stdout, stderr, log = StdoutReader(names.STDOUT), StderrReader(names.STDERR), LogReader(names.CLINE_LOG)
     transcript = _TranscriptReader()
-    has_stdout = await collector.copy(session.path(session_files.STDOUT), names.STDOUT, stdout, transcript)
+    has_stdout = await collector.copy(
+        session.path(session_files.STDOUT), names.STDOUT, stdout, masked=transcript
+    )
     has_stderr = await collector.copy(session.path(session_files.STDERR), names.STDERR, stderr)
     has_log = await collector.copy(session.path(CLINE_LOG), names.CLINE_LOG, log)
-    writer.write(names.RECEIPT, [render_cleanup_receipt(finished.receipt)])
+    receipt = None if finished is None else finished.receipt
+    if receipt is not None:
+        writer.write(names.RECEIPT, [render_cleanup_receipt(receipt)])
     facts = RunFacts(
         cline_version=request.cline_version,
         requested_stop=stop,
         expected_sources=frozenset({ExpectedSource.RECEIPT}),
         truncated_sources=frozenset(collector.truncated),
         expected_base_url=request.model.base_url,
-        receipt_nonce=finished.receipt.nonce,
+        receipt_nonce=None if receipt is None else receipt.nonce,
     )
     evidence = RunEvidence(
         stdout=stdout.finish() if has_stdout else None,
         log=log.finish() if has_log else None,
         stderr=stderr.finish() if has_stderr else None,
-        receipt=ReceiptEvidence(names.RECEIPT, finished.receipt),
+        receipt=None if receipt is None else ReceiptEvidence(names.RECEIPT, receipt),
         requested_stop=facts.requested_stop,
         cline_version=facts.cline_version,
         expected_base_url=facts.expected_base_url,

@@ -32,6 +32,7 @@ from clinebox.entrypoints.observer import RunObserver
 from clinebox.entrypoints.run_request import RunRequest
 
 START_SANDBOX_S: Final = 60.0
+LAST_LOOK_S: Final = 5.0
 
 _Value = TypeVar("_Value")
 
@@ -93,6 +94,7 @@ class AgentRun:
         self._requests: set[asyncio.Task[bool]] = set()
         self._began = time.monotonic()
         self._judged: FinishedRun | None = None
+        self._sandbox: SandboxDescription | None = None
 
     def request_stop(self, by: StoppedBy) -> None:
         """End the run as soon as it can be ended cleanly: with a receipt and a judgement."""
@@ -112,7 +114,8 @@ class AgentRun:
 
     def abandoned(self) -> FinishedRun:
         """What is left to say when `execute` was cancelled: the judgement if there is one, else the stop."""
-        return self._ended(self._judged or self._not_activated(None))
+        judged = self._judged or replace(self._not_activated(None), sandbox=self._sandbox)
+        return self._ended(judged)
 
     def _ended(self, run: FinishedRun) -> FinishedRun:
         took_s = round(time.monotonic() - self._began, 3)
@@ -120,7 +123,7 @@ class AgentRun:
 
     async def _fetch_and_run(self) -> FinishedRun:
         version = self._request.cline_version
-        self._observer.phase(f"fetching Cline {version}")
+        self._observer.phase(f"getting Cline {version} ready")
         fetching = self._ports.fetch_runtime(version, self._observer.fetching)
         fetched = await self._unless_stopped(fetching)
         if fetched is None:
@@ -142,14 +145,15 @@ class AgentRun:
         Not `asyncio.shield`: it gives way at once, and the end of the event loop then cancels the close.
         """
         closing: tuple[str, ...] = ()
+        self._sandbox = session.sandbox.description
         try:
             self._judged = await self._in_session(session, path, binary)
         finally:
-            self._session = None
+            launched, self._session = self._session is not None, None
             try:
                 self._observer.phase("closing the sandbox")
             finally:
-                closing = await to_its_end(session.close())
+                closing = await to_its_end(self._close(session, launched=launched))
         return replace(self._judged, notes=(*self._judged.notes, *closing))
 
     async def _in_session(self, session: AgentSession, path: str, binary: str) -> FinishedRun:
@@ -169,6 +173,24 @@ class AgentRun:
             notes=(*judgement.notes, *_beside(finished)),
         )
         return replace(judged, verified=await self._verify(session, judged, finished.receipt))
+
+    async def _close(self, session: AgentSession, *, launched: bool) -> tuple[str, ...]:
+        try:
+            if launched and self._judged is None:
+                await self._judge_what_is_left(session)
+        finally:
+            problems = await session.close()
+        return problems
+
+    async def _judge_what_is_left(self, session: AgentSession) -> None:
+        """A run that was cut off has no receipt; what its streams tell is kept, for a bounded time."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(LAST_LOOK_S):
+                judgement = await judge_run(session, None, self._writer, self._request, self._stop)
+                verdict = decide(judgement.outcome)
+                self._judged = FinishedRun(
+                    self._request, judgement, verdict, sandbox=self._sandbox, notes=judgement.notes
+                )
 
     async def _activate(self, session: AgentSession, path: str, binary: str) -> Result[Finished, FailedStep]:
         # It stands in an HTTP header, and a directory may have any name.

@@ -23,11 +23,20 @@ class FileSink:
     gigabytes. A longer one becomes blank and stays over the bound, so that what is written is judged alike.
     """
 
-    def __init__(self, path: Path, transform: Mask, failed: Callable[[str, OSError], None]) -> None:
+    def __init__(
+        self,
+        path: Path,
+        transform: Mask,
+        failed: Callable[[str, OSError], None],
+        *,
+        also: Callable[[bytes], None] | None = None,
+    ) -> None:
+        """`also` is told each line as it is written, with its end."""
         self._path = path
         self._part = path.with_name(f".{path.name}.part")
         self._transform = transform
         self._failed = failed
+        self._also = also
         self._held: list[bytes] = []
         self._held_bytes = 0
         self._began = False
@@ -66,7 +75,10 @@ class FileSink:
         self._hold(last_piece)
         line, size = b"".join(self._held), self._held_bytes
         self._held, self._held_bytes = [], 0
-        return self._transform(line) if size <= LINE_LIMIT_BYTES else OVERLONG_LINE
+        written = self._transform(line) if size <= LINE_LIMIT_BYTES else OVERLONG_LINE
+        if self._also is not None:
+            self._also(written + b"\n")
+        return written
 
     def _open(self) -> None:
         self._file = self._part.open("wb")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,14 +30,20 @@ class WriteFailure:
 class RunDirectoryWriter:
     """One run's directory. Everything that is written passes `mask`; what failed stands in `failures`."""
 
-    def __init__(self, path: Path, mask: Mask) -> None:
+    def __init__(self, path: Path, mask: Mask, new_record_mask: Callable[[], Mask] | None = None) -> None:
         self.path = path
         self._mask = mask
+        self._new_record_mask = new_record_mask
         self._failures: list[WriteFailure] = []
 
     @classmethod
-    def create(cls, path: Path, *, mask: Mask) -> Result[RunDirectoryWriter, WriteFailure]:
+    def create(
+        cls, path: Path, *, mask: Mask, new_record_mask: Callable[[], Mask] | None = None
+    ) -> Result[RunDirectoryWriter, WriteFailure]:
         """Make the directory, with its parents.
+
+        `new_record_mask` makes the mask of one stdout: a secret may stand in pieces of several records
+        (`secrets.record_stream`). Without it, each record is masked by itself.
 
         Failure(WriteFailure) when it is there and not empty, is no directory, or cannot be made or written.
         """
@@ -50,19 +56,20 @@ class RunDirectoryWriter:
             return _refused(path, f"{error.strerror}; give another --out")
         if occupied is not None:
             return _refused(path, f"it is not empty (it holds {occupied.name!r}); give another --out")
-        return Success(cls(path, mask))
+        return Success(cls(path, mask, new_record_mask))
 
     @property
     def failures(self) -> tuple[WriteFailure, ...]:
         """What could not be written so far."""
         return tuple(self._failures)
 
-    def open(self, name: str) -> FileSink:
+    def open(self, name: str, *, also: Callable[[bytes], None] | None = None) -> FileSink:
         """A file to be written in chunks: `with writer.open(names.STDOUT) as sink: sink.write(chunk)`.
 
-        Published when the block ends without an exception; `cline.log` loses its request bodies on the way.
+        `also` is told each line as it is written. Published when the block ends without an exception;
+        `cline.log` loses its request bodies on the way.
         """
-        return FileSink(self.path / name, self._transform(name), self._failed)
+        return FileSink(self.path / name, self._transform(name), self._failed, also=also)
 
     def write(self, name: str, chunks: Iterable[bytes]) -> None:
         """Write a file from chunks."""
@@ -76,6 +83,8 @@ class RunDirectoryWriter:
 
     def _transform(self, name: str) -> Mask:
         mask = self._mask
+        if name == names.STDOUT and self._new_record_mask is not None:
+            return self._new_record_mask()
         if name == names.CLINE_LOG:
             return lambda line: mask(cut_bodies(line))
         return mask

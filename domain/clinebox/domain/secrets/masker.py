@@ -100,6 +100,10 @@ class Masker:
         """Mask a string; lone surrogates survive."""
         return self.mask(text.encode("utf-8", "surrogatepass")).decode("utf-8", "surrogatepass")
 
+    def mask_cut_text(self, text: str) -> str:
+        """Mask a string that was cut at its end; lone surrogates survive."""
+        return self.mask_cut(text.encode("utf-8", "surrogatepass")).decode("utf-8", "surrogatepass")
+
     def stream(self) -> MaskStream:
         """A new stream over the same forms."""
         return MaskStream(self._plan)

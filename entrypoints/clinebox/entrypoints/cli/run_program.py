@@ -18,10 +18,11 @@ from rich.console import Console
 from clinebox.adapters.run_directory.writer import RunDirectoryWriter
 from clinebox.adapters.sandboxes.local import ContainmentChoice
 from clinebox.adapters.sandboxes.workdir import copy_of_workdir
+from clinebox.domain.outcome.masked import masked_outcome
 from clinebox.domain.outcome.model import StoppedBy
 from clinebox.domain.secrets.environment import secrets_from_environment
 from clinebox.domain.secrets.masker import Masker
-from clinebox.entrypoints.bootstrap import local_ports
+from clinebox.entrypoints.bootstrap import local_ports, run_directory
 from clinebox.entrypoints.cli.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, CliError, json_line
 from clinebox.entrypoints.cli.live import LiveRun
 from clinebox.entrypoints.cli.run_view import print_run
@@ -50,19 +51,19 @@ def run_program(program: Program, *, as_json: bool) -> int:
     """Run, write, print; the exit code."""
     secrets = secrets_from_environment(os.environ, model_key=program.request.model.api_key)
     masker = Masker(secrets.values)
-    created = RunDirectoryWriter.create(program.directory, mask=masker.mask)
+    created = run_directory(program.directory, masker)
     if not is_successful(created):
         raise CliError(f"--out: {created.failure().message}")
     writer = created.unwrap()
     console = Console(file=sys.stderr, highlight=False, markup=False, emoji=False)
-    finished = asyncio.run(_run(program, writer, LiveRun(console, masker.mask_text)))
+    finished = asyncio.run(_run(program, writer, masker, LiveRun(console, masker.mask_text)))
     unmasked = (*secrets.notes, *masker.notes)
     notes = (*finished.notes, *unmasked, *(failure.message for failure in writer.failures))
     _show(replace(finished, notes=notes), writer, masker, as_json=as_json)
     return _exit_code(finished)
 
 
-async def _run(program: Program, writer: RunDirectoryWriter, live: LiveRun) -> FinishedRun:
+async def _run(program: Program, writer: RunDirectoryWriter, masker: Masker, live: LiveRun) -> FinishedRun:
     request = _on_a_copy(program) if program.copy_workdir else program.request
     async with _model_server(request, program.script) as served:
         with live as observer:
@@ -72,8 +73,15 @@ async def _run(program: Program, writer: RunDirectoryWriter, live: LiveRun) -> F
                     finished = await run.execute()
                 except asyncio.CancelledError:  # the second interrupt; the sandbox is gone by now
                     finished = run.abandoned()
+                finished = _without_secrets(finished, masker)
                 write_run(finished, writer)  # while no interrupt can cut it short
                 return finished
+
+
+def _without_secrets(run: FinishedRun, masker: Masker) -> FinishedRun:
+    """The judgement is made; from here on its texts go to people, programs and files."""
+    outcome = masked_outcome(run.judgement.outcome, masker.mask_text, masker.mask_cut_text)
+    return replace(run, judgement=replace(run.judgement, outcome=outcome))
 
 
 def _on_a_copy(program: Program) -> RunRequest:

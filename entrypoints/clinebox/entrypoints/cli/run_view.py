@@ -12,8 +12,6 @@ from rich.text import Text
 from clinebox.domain.bounded_json import Mask
 from clinebox.domain.cline.timeline import TimelineEntry, TimelineMark, ToolSpan, TurnSpan, timeline
 from clinebox.domain.cline.transcript_model import ItemStatus, Transcript
-from clinebox.domain.outcome.masked import masked_outcome
-from clinebox.domain.receipt import CleanupReceipt
 from clinebox.entrypoints.cli.show import render_outcome
 from clinebox.entrypoints.cli.terminal_text import plain
 from clinebox.entrypoints.run_once import FinishedRun
@@ -23,20 +21,21 @@ MARK_LIMIT_CHARS: Final = 120
 
 
 def print_run(console: Console, run: FinishedRun, run_directory: Path, mask: Mask) -> None:
-    """The timeline, then the panel; every text of the run is masked before it is laid out in lines."""
-    if run.judgement.transcript is not None:
-        console.print(render_timeline(run.judgement.transcript, mask))
+    """The timeline, then the panel; what comes from the run is masked before it is laid out in lines."""
+    transcript = run.judgement.transcript
+    if transcript is not None and timeline(transcript):
+        console.print(render_timeline(transcript, mask))
         console.print()
     rows = [
         ("grade", _grade(run)),
-        ("cleanup", _cleanup(run.receipt)),
+        ("cleanup", _cleanup(run)),
         ("sandbox", _sandbox(run)),
         ("took", f"{run.duration_s:.1f} s"),
         ("files", str(run_directory)),
         *(("note", note) for note in (*_told_otherwise(run), *run.notes)),
     ]
     extra = [(name, mask(value)) for name, value in rows]
-    console.print(render_outcome(masked_outcome(run.judgement.outcome, mask), run.verdict, extra=extra))
+    console.print(render_outcome(run.judgement.outcome, run.verdict, extra=extra))
 
 
 def _told_otherwise(run: FinishedRun) -> tuple[str, ...]:
@@ -102,15 +101,21 @@ def _grade(run: FinishedRun) -> str:
         return f"{run.reward:g}"
     if run.verifier_error is not None:
         return f"none: {run.verifier_error}"
-    return "none" if run.verdict.gradable else "none: a run that may not be graded has no reward, not even 0"
+    if run.verdict.gradable:
+        return "none: no --verify was given"
+    return "none: a run that may not be graded has no reward, not even 0"
 
 
-def _cleanup(receipt: CleanupReceipt | None) -> str:
-    if receipt is None:
+def _cleanup(run: FinishedRun) -> str:
+    receipt = run.receipt
+    if receipt is None and run.sandbox is None:
         return "nothing was started"
+    if receipt is None:
+        return "without a receipt: the sandbox was ended with all that was in it"
     if not receipt.cleanup_confirmed:
         return f"NOT confirmed: {receipt.error or 'no reason given'}"
-    left = f", {len(receipt.survivors)} background processes ended at close" if receipt.survivors else ""
+    count = len(receipt.survivors)
+    left = f", {count} background process{'es' if count > 1 else ''} ended at close" if count else ""
     return f"confirmed{left}"
 
 
