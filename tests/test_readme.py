@@ -16,10 +16,7 @@ RUN = ROOT / "tests" / "corpus" / "3.0.65" / "write_file"
 def test_the_readmes_embedding_example_runs_as_it_stands(tmp_path: Path) -> None:
     example = re.search(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
     assert example is not None
-    directory = tmp_path / "runs" / "0001"
-    directory.mkdir(parents=True)
-    shutil.copy(RUN / "stdout.ndjson", directory / "stdout.ndjson")
-    shutil.copy(RUN / "cline-log.jsonl", directory / "cline.log")
+    shutil.copytree(RUN, tmp_path / "runs" / "0001")
     done = subprocess.run(
         [sys.executable, "-c", example[1]],
         cwd=tmp_path,
@@ -29,7 +26,7 @@ def test_the_readmes_embedding_example_runs_as_it_stands(tmp_path: Path) -> None
         timeout=60,
     )
     assert done.stderr == ""
-    assert done.stdout == "completed finished True\n"
+    assert done.stdout == "runs/0001 completed finished True\n"
 
 
 def test_the_reference_is_what_the_code_says() -> None:

@@ -84,7 +84,7 @@ class AgentRun:
     def __init__(
         self, request: RunRequest, ports: Ports, writer: RunDirectoryWriter, observer: RunObserver
     ) -> None:
-        self._request = request
+        self._request = replace(request, workdir=request.workdir.absolute())
         self._ports = ports
         self._writer = writer
         self._observer = observer

@@ -47,4 +47,4 @@ def report_error(code: str, message: str, *, as_json: bool) -> None:
         sys.stdout.write(json_line(error_object(code, message)) + "\n")
         sys.stdout.flush()
     else:
-        sys.stderr.write(f"clinebox: {shown(message)}\n")
+        sys.stderr.write(f"clinebox: {shown(message, lines=True)}\n")

@@ -60,7 +60,7 @@ def run(argv: Sequence[str]) -> int:
         report_error(error.code, error.message, as_json=as_json)
         return error.exit_code
     except typer.TyperException as error:
-        report_error(USAGE, f"{error.format_message()} See 'clinebox --help'.", as_json=as_json)
+        report_error(USAGE, f"{error.format_message().rstrip('.')}. See 'clinebox --help'.", as_json=as_json)
         return error.exit_code
     except (KeyboardInterrupt, typer.Abort):
         report_error(INTERRUPTED, "interrupted", as_json=as_json)
