@@ -40,6 +40,7 @@ def run_pytest(folder: Path, *arguments: str, require: str | None = None, path: 
         "PATH": str(folder) if path is None else path,
         "DOCKER_HOST": "unix:///nowhere/docker.sock",
     }
+    environment["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # ours need none, and start in half the time
     environment |= {} if require is None else {"CLINEBOX_REQUIRE": require}
     command = [sys.executable, "-m", "pytest", "-rA", "-p", "no:cacheprovider", *arguments]
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import random
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from returns.pipeline import is_successful
 
 from clinebox.domain.outcome.classify import classify
-from clinebox.domain.outcome.evidence import evidence_from_bytes
+from clinebox.domain.outcome.evidence import RunEvidence, evidence_from_bytes
 from clinebox.domain.outcome.model import Outcome, Reason
 from clinebox.domain.outcome.policy import decide
 from clinebox.domain.outcome.render import explain, outcome_to_json
@@ -106,3 +109,105 @@ def test_garbage_between_the_lines_changes_no_status(corpus: Corpus) -> None:
         whole = classify(recorded.evidence()).unwrap()
         outcome = classify(recorded.evidence(stdout=noisy if recorded.stdout_lines else b"")).unwrap()
         assert (outcome.status, outcome.reason) == (whole.status, whole.reason), recorded.name
+
+
+# --- mutations in number, by a seed: the same ones in every run
+
+FILES = ("stdout.ndjson", "cline-log.jsonl", "stderr.txt")
+VALUES = (
+    b"null",
+    b"[]",
+    b"{}",
+    b'""',
+    b"-1",
+    b"1e999",
+    b"true",
+    b'"completed"',
+    b'"error"',
+    b"0",
+    b'"\\ud800"',
+)
+STATES = (
+    b'"completed"',
+    b'"error"',
+    b'"aborted"',
+    b'"external_abort"',
+    b'"local_abort"',
+    b"null",
+    b"false",
+    b"true",
+)
+PART = 2_000
+PARTS = 50
+"""100,000 mutations in a full run; the first part in every run."""
+
+
+def mutated(dice: random.Random, content: bytes, others: bytes) -> bytes:
+    """One to six changes: lines, bytes, values, states, or lines of another run."""
+    lines = content.split(b"\n")
+    for _ in range(dice.randint(1, 6)):
+        at = dice.randrange(len(lines)) if lines else 0
+        change = dice.randrange(9)
+        if change == 0:
+            del lines[at : at + dice.randint(1, 3)]
+        elif change == 1:
+            lines.insert(at, dice.choice(others.split(b"\n")))
+        elif change == 2:
+            lines.insert(at, dice.choice(GARBAGE))
+        elif change == 3:
+            lines = lines[:at]
+        elif change == 4 and lines:
+            lines.append(lines[at])
+        elif change == 5:
+            dice.shuffle(lines)
+        elif lines:
+            lines[at] = spoiled(dice, lines[at], change)
+    whole = b"\n".join(lines)
+    return whole[: dice.randrange(len(whole) + 1)] if dice.random() < 0.1 else whole
+
+
+def spoiled(dice: random.Random, line: bytes, change: int) -> bytes:
+    if change == 6:
+        at = dice.randrange(len(line) + 1)
+        return line[:at] + dice.randbytes(dice.randint(0, 3)) + line[at + dice.randint(0, 4) :]
+    if change == 7:
+        return line.replace(dice.choice(STATES), dice.choice(STATES), 1)
+    key = line.rfind(b'":', 0, dice.randrange(len(line) + 1))
+    end = line.find(b",", key)
+    return line if key < 0 or end < 0 else line[: key + 2] + dice.choice(VALUES) + line[end:]
+
+
+def mutations(part: int, corpus: Corpus) -> Iterator[tuple[str, RunEvidence, RunEvidence]]:
+    """Mutated runs by their seed, each read twice."""
+    small = [recorded for recorded in corpus if sum(map(len, recorded.files.values())) < 60_000]
+    for number in range(part * PART, (part + 1) * PART):
+        dice = random.Random(number)  # noqa: S311 - the same mutations in every run
+        recorded, other = dice.choice(small), dice.choice(small)
+        stdout, log, stderr = (mutated(dice, recorded.files[name], other.files[name]) for name in FILES)
+        version = dice.choice((None, "3.0.57", "3.0.61", "3.0.64", "3.0.65", "4.0.0", "x"))
+        first, again = (
+            evidence_from_bytes(stdout=stdout, cline_log=log, stderr=stderr, cline_version=version)
+            for _ in range(2)
+        )
+        yield f"mutation {number} of {recorded.name}", first, again
+
+
+@pytest.mark.parametrize(
+    "part", [0, *(pytest.param(part, marks=pytest.mark.full) for part in range(1, PARTS))]
+)
+def test_classify_is_total_and_deterministic_over_mutated_recordings(part: int, corpus: Corpus) -> None:
+    """Issue 3: "Classify: total and deterministic over mutated recordings (at least 100,000 mutations in a
+    nightly mode, 2,000 in `bin/test`)".
+    """
+    for name, first, again in mutations(part, corpus):
+        outcome = classify(first).unwrap()
+        assert outcome == classify(again).unwrap(), name
+        body = json.dumps(outcome_to_json(outcome, decide(outcome)), ensure_ascii=False, allow_nan=False)
+        assert body == json.dumps(outcome_to_json(outcome, decide(outcome)), ensure_ascii=False), name
+        body.encode("utf-8")
+
+
+def test_the_mutations_reach_every_kind_of_judgement(corpus: Corpus) -> None:
+    """Else the law above would say little."""
+    reasons = {classify(first).unwrap().reason for _name, first, _again in mutations(0, corpus)}
+    assert len(reasons) > len(Reason) / 2, reasons
