@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.metadata import version
 from pathlib import Path
 
 from clinebox.adapters.run_directory import names
@@ -17,6 +18,7 @@ from clinebox.domain.outcome.render import explain, outcome_to_json
 from clinebox.domain.ports import SandboxDescription
 from clinebox.domain.receipt import CleanupReceipt, render_cleanup_receipt
 from clinebox.entrypoints.run_once import FinishedRun
+from clinebox.entrypoints.run_request import RunRequest
 
 
 def run_to_json(run: FinishedRun, run_directory: Path) -> dict[str, JsonValue]:
@@ -45,6 +47,7 @@ def _run_facts(run: FinishedRun, run_directory: Path) -> dict[str, JsonValue]:
         "notes": [*run.judgement.outcome.notes, *run.notes],
         **graded,
         "verifier_error": run.verifier_error,
+        "request": _request_json(run.request),
         "prompt_changes": [_change_json(change) for change in run.request.prompt.changes],
         "receipt": None if run.receipt is None else _receipt_json(run.receipt),
         "run_directory": str(run_directory),
@@ -109,6 +112,23 @@ def _receipt_json(receipt: CleanupReceipt) -> JsonValue:
     return (
         {name: part for name, part in value.items() if name != "nonce"} if isinstance(value, dict) else None
     )
+
+
+def _request_json(request: RunRequest) -> JsonValue:
+    """What was asked for, as it was asked; the model's key is no part of it."""
+    verification = request.verification
+    return {
+        "prompt": request.prompt.text,
+        "system_text": request.system_text,
+        "workdir": str(request.workdir),
+        "model_url": request.model.base_url,
+        "model": request.model.name,
+        "timeout_s": request.timeout_s,
+        "verify": None if verification is None else verification.command,
+        "verify_timeout_s": None if verification is None else verification.timeout_s,
+        "survivors": request.survivors.value,
+        "clinebox_version": version("clinebox"),
+    }
 
 
 def _change_json(change: PromptChange) -> JsonValue:

@@ -120,7 +120,7 @@ def test_many_runs_are_shown_as_a_table_with_totals(snapshot: SnapshotAssertion)
 
 
 def test_the_totals_begin_with_the_infra_failed_rate() -> None:
-    assert "\ninfra-failed 1 of 2 runs (50.0%): not gradable, never scored\n" in said(
+    assert "\ninfra-failed 1 of 2 runs (50.0%), never scored; gradable 1\n" in said(
         "3.0.57/plain", "3.0.57/refused"
     )
 
@@ -383,3 +383,11 @@ def test_the_app_can_be_called_from_python() -> None:
     ran = CliRunner().invoke(build_app(), ["classify", "--json", str(CORPUS / "3.0.57" / "plain")])
     assert ran.exit_code == 0
     assert json.loads(ran.stdout)["status"] == "completed"
+
+
+def test_a_file_without_any_record_of_clines_is_no_run(tmp_path: Path) -> None:
+    readme = tmp_path / "README.md"
+    readme.write_text('# A readme\n\n{"name": "a-package", "type": "module"}\n')
+    done = clinebox("classify", "--json", str(readme))
+    assert done.returncode == 2
+    assert json.loads(done.stdout)["error"]["code"] == "no_run"

@@ -74,4 +74,4 @@ def test_tokens_that_are_not_known_are_never_shown_as_0(usage: Usage | None, lin
 
 def test_a_row_never_cuts_the_path() -> None:
     path = "runs/" + "x" * 300
-    assert path in render_row(Row.of(path, STOPPED)).plain
+    assert path in render_row(Row.of(path, STOPPED, Verdict(gradable=True, retryable=False))).plain

@@ -15,7 +15,15 @@ from returns.result import Failure, Result, Success
 
 from clinebox.adapters.run_directory import names
 from clinebox.adapters.run_directory.facts import RunFacts, read_meta_facts, read_own_facts
-from clinebox.adapters.run_directory.find import STDIN, UNREADABLE, Found, NoRun, RunDirectory, StreamFile
+from clinebox.adapters.run_directory.find import (
+    NO_RUN,
+    STDIN,
+    UNREADABLE,
+    Found,
+    NoRun,
+    RunDirectory,
+    StreamFile,
+)
 from clinebox.domain.cline.log import LogFacts, LogReader
 from clinebox.domain.cline.stderr import StderrReader
 from clinebox.domain.cline.stdout import StdoutFacts, StdoutReader
@@ -64,7 +72,7 @@ def read_run(found: Found, overrides: Overrides | None = None) -> Result[Recorde
             case RunDirectory(path):
                 return Success(_read_directory(path, asked))
             case StreamFile(path):
-                return Success(_read_stream(path, asked))
+                return _read_stream(path, asked)
     except OSError as error:
         where = error.filename or found.path
         return Failure(NoRun(found.path, UNREADABLE, f"{str(where)!r} cannot be read: {error.strerror}"))
@@ -102,14 +110,24 @@ def _read_directory(path: Path, asked: Overrides) -> RecordedRun:
     return RecordedRun(path, evidence, (*own_notes, *meta_notes))
 
 
-def _read_stream(path: Path, asked: Overrides) -> RecordedRun:
+def _read_stream(path: Path, asked: Overrides) -> Result[RecordedRun, NoRun]:
+    stdout = _read_stdin() if path == STDIN else _read_stdout(path)
+    if not _is_clines(stdout):
+        message = f"{str(path)!r} holds no run: no line of it is a record of Cline's"
+        return Failure(NoRun(path, NO_RUN, message))
     evidence = RunEvidence(
-        stdout=_read_stdin() if path == STDIN else _read_stdout(path),
+        stdout=stdout,
         receipt=_receipt(None, asked, None),
         cline_version=asked.cline_version,
         expected_base_url=asked.base_url,
     )
-    return RecordedRun(path, evidence)
+    return Success(RecordedRun(path, evidence))
+
+
+def _is_clines(stdout: StdoutFacts) -> bool:
+    """Whether a file given by itself may be Cline's: an empty one may (killed early), a README is not."""
+    began = stdout.lead_agent_id is not None or stdout.lead_turns > 0 or stdout.model_output is not None
+    return stdout.size_bytes == 0 or began or stdout.run_result is not None
 
 
 def _read_stdin() -> StdoutFacts:

@@ -117,7 +117,7 @@ def _print_for_people(found: Sequence[Found], overrides: Overrides) -> bool:
         elif len(found) == 1:
             console.print(render_outcome(run.outcome, run.verdict, extra=[("run", str(run.path))]))
         else:
-            rows.append(Row.of(str(run.path), run.outcome))
+            rows.append(Row.of(str(run.path), run.outcome, run.verdict))
     _print_table(console, rows)
     for error in errors:
         report_error(error.code, error.message, as_json=False)

@@ -37,12 +37,13 @@ class Row:
     status: Status
     reason: Reason
     detail: str
+    gradable: bool
 
     @staticmethod
-    def of(path: str, outcome: Outcome) -> Row:
+    def of(path: str, outcome: Outcome, verdict: Verdict) -> Row:
         """The row of one run."""
         code = [f"HTTP {outcome.status_code}"] if outcome.status_code is not None else []
-        return Row(path, outcome.status, outcome.reason, ", ".join([*code, *outcome.flags]))
+        return Row(path, outcome.status, outcome.reason, ", ".join([*code, *outcome.flags]), verdict.gradable)
 
 
 def render_outcome(
@@ -117,13 +118,16 @@ def render_head() -> Text:
 
 def render_totals(rows: Iterable[Row]) -> RenderableType:
     """How many runs ended how: the infra-failed rate first, then each status and reason."""
-    counts = Counter((row.status, row.reason) for row in rows)
+    listed = list(rows)
+    counts = Counter((row.status, row.reason) for row in listed)
+    gradable = sum(row.gradable for row in listed)
     total = counts.total()
     failed = sum(count for (status, _), count in counts.items() if status is Status.FAILED)
     rate = failed / total if total else 0.0
     style = "red" if failed else "green"
     head = Text(
-        f"infra-failed {failed:,} of {total:,} runs ({rate:.1%}): not gradable, never scored", style=style
+        f"infra-failed {failed:,} of {total:,} runs ({rate:.1%}), never scored; gradable {gradable:,}",
+        style=style,
     )
     table = Table("status", "reason", Column("runs", justify="right"), box=None, pad_edge=False)
     for status in Status:
