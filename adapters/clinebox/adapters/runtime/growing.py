@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def npm_cache(env: Mapping[str, str]) -> Path:
-    """The cache of npm as its environment says (`npm help config`, cache); a cache named in .npmrc is not seen."""
+    """The cache of npm by its environment (`npm help config`, cache); one named in .npmrc is not seen."""
     named = env.get("npm_config_cache") or env.get("NPM_CONFIG_CACHE")
     return Path(named) if named else Path(env.get("HOME", "/")) / ".npm"
 
