@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +12,13 @@ from typing import Any
 import pytest
 
 from clinebox.adapters.scripted_model import Script, ToolCall, Turn, running_scripted_model
+from clinebox.domain.cline.mcp import McpGrant, Stdio
+from clinebox.domain.cline.prompt import prepare_prompt
+from clinebox.domain.secrets.masker import Masker
+from clinebox.entrypoints.bootstrap import local_ports, run_directory
+from clinebox.entrypoints.observer import SilentObserver
+from clinebox.entrypoints.run_once import AgentRun
+from clinebox.entrypoints.run_request import ModelEndpoint, RunRequest
 
 pytestmark = pytest.mark.cline
 
@@ -42,3 +50,30 @@ def test_the_embedding_example_runs_and_is_graded(
         asyncio.run(namespace["run"](model.base_url, None, tmp_path / "desk", tmp_path / "out"))
     assert capsys.readouterr().out.startswith("completed/finished: Cline finished its task")
     assert (tmp_path / "out" / "outcome.json").is_file()
+
+
+@pytest.mark.parametrize("version", ["3.0.57", "3.0.65"])
+def test_cline_starts_a_granted_mcp_server(
+    tmp_path: Path, cline_binary: Callable[[str], Path], version: str
+) -> None:
+    cline_binary(version)
+    desk = tmp_path / "desk"
+    desk.mkdir()
+    server = Stdio("bash", ("-c", 'head -n 1 >> "$WHERE"'), {"WHERE": str(desk / "asked.json")})
+
+    async def run(base_url: str) -> str:
+        request = RunRequest(
+            prompt=prepare_prompt("Say done.").unwrap(),
+            workdir=desk,
+            model=ModelEndpoint(base_url, "m"),
+            cline_version=version,
+            mcp=(McpGrant("asked", server),),
+        )
+        writer = run_directory(tmp_path / "out", Masker()).unwrap()
+        finished = await AgentRun(request, local_ports(), writer, SilentObserver()).execute()
+        return finished.judgement.outcome.status
+
+    with running_scripted_model(Script(turns=(Turn(text="done"),))) as model:
+        assert asyncio.run(run(model.base_url)) == "completed"
+    first = (desk / "asked.json").read_text().split("\n")[0]
+    assert json.loads(first)["method"] == "initialize"

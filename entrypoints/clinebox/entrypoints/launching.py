@@ -32,6 +32,7 @@ def launch_plan(
         prompt=request.prompt,
         system_text=request.system_text,
         disabled_tools=request.disabled_tools,
+        mcp=request.mcp,
         sandbox_env=request.env,
     )
     return plan_launch(launch).alt(_setup_step)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from clinebox.adapters.supervisor.plan import SurvivorPolicy
 from clinebox.domain.budgets import DEFAULT_CLEANUP_S, DEFAULT_RUN_S, DEFAULT_VERIFIER_S
+from clinebox.domain.cline.mcp import McpGrant
 from clinebox.domain.cline.prompt import PreparedPrompt
 
 
@@ -42,5 +43,7 @@ class RunRequest:
     verification: Verification | None = None
     survivors: SurvivorPolicy = SurvivorPolicy.KEEP
     disabled_tools: tuple[str, ...] = ()
+    mcp: tuple[McpGrant, ...] = ()
+    """Tool servers that the agent may use."""
     env: dict[str, str] = field(default_factory=dict)
     """Laid over the sandbox's clean environment, for the harness and its tools."""

@@ -13,6 +13,7 @@ from typing import Final
 from returns.result import Failure, Result, Success
 
 from clinebox.domain import session_files as names
+from clinebox.domain.cline.mcp import McpGrant, mcp_settings
 from clinebox.domain.cline.prompt import PreparedPrompt
 from clinebox.domain.cline.settings import (
     PROVIDER,
@@ -67,6 +68,8 @@ class LaunchRequest:
     system_text: str | None = None
     """Added to Cline's own system prompt."""
     disabled_tools: tuple[str, ...] = ()
+    mcp: tuple[McpGrant, ...] = ()
+    """Tool servers that are written to Cline's MCP settings; none of its values is put into argv or env."""
     sandbox_env: Mapping[str, str] = field(default_factory=dict)
     """The sandbox's own environment, as far as it is known: its NO_PROXY is kept."""
 
@@ -101,7 +104,7 @@ def _planned(request: LaunchRequest) -> Result[LaunchPlan, str]:
         checked_model_name(request.provider.model)
         .bind(lambda _: _checked_paths(request))
         .bind(lambda _: provider_settings(request.provider))
-        .map(lambda providers: _plan(request, providers))
+        .bind(lambda providers: mcp_settings(request.mcp).map(lambda mcp: _plan(request, providers, mcp)))
         .bind(lambda plan: _keyless(plan, request.provider.api_key))
     )
 
@@ -189,11 +192,11 @@ def _checked_paths(request: LaunchRequest) -> Result[None, str]:
     return Success(None)
 
 
-def _plan(request: LaunchRequest, providers: bytes) -> LaunchPlan:
+def _plan(request: LaunchRequest, providers: bytes, mcp: bytes) -> LaunchPlan:
     return LaunchPlan(
         argv=_argv(request),
         env=_env(request),
-        files=tuple(_files(request, providers)),
+        files=tuple(_files(request, providers, mcp)),
         prompt=request.prompt.content,
     )
 
@@ -257,9 +260,11 @@ def model_hosts(base_url: str) -> tuple[str, ...]:
     return (ipv6, f"[{ipv6}]") if ipv6 else (host["name"].lower(),)
 
 
-def _files(request: LaunchRequest, providers: bytes) -> Iterator[UploadFile]:
+def _files(request: LaunchRequest, providers: bytes, mcp: bytes) -> Iterator[UploadFile]:
     yield UploadFile(_in(request, PROVIDERS_JSON), providers)
     yield UploadFile(_in(request, GLOBAL_SETTINGS_JSON), global_settings(request.disabled_tools))
+    if request.mcp:
+        yield UploadFile(_in(request, MCP_SETTINGS_JSON), mcp)
     if request.system_text is not None and request.system_text.strip():
         yield UploadFile(_in(request, RULES_MD), rules_file(request.system_text))
 
