@@ -1,8 +1,9 @@
 """MCP grants as Cline's own settings file (SPEC §10). Pure: values in, bytes out.
 
 `{"mcpServers": {NAME: {"transport": {"type": "stdio" | "streamableHttp", …}}}}`: the schema that 3.0.57 and
-3.0.65 check; an entry that does not fit it is left out by Cline without a word, so it is checked here. Cline asks each server
-before its first model call; one that does not answer within 3 s, twice, is skipped with a line in cline.log.
+3.0.65 check; an entry that does not fit it is left out by Cline without a word, so it is checked here. Cline
+asks each server before its first model call; one that does not answer within 3 s, twice, is skipped with a
+line in cline.log.
 """
 
 from __future__ import annotations
