@@ -56,8 +56,8 @@ class CallFlag(StrEnum):
     """Neither `[DONE]`, nor a Responses terminal event, nor the end of a JSON body."""
     BAD_DATA = "bad_data"
     """A `data` field, or a body, that is not JSON."""
-    NOT_AN_ANSWER = "not_an_answer"
-    """A body that is neither server-sent events nor JSON, such as a proxy's HTML page."""
+    NOT_A_STREAM = "not_a_stream"
+    """A stream was asked for, and no event came: a proxy's HTML page, a JSON body, an empty one."""
     DATA_SKIPPED = "data_skipped"
     """A line or body over the bound was not read."""
 
