@@ -16,9 +16,9 @@ BODY_LIMIT_BYTES: Final = 8 * 1024 * 1024
 
 _WHITE: Final = b" \t\r\n"
 _DONE: Final = b"[DONE]"
+_REASON: Final = b'"finish_reason"'
 _PLAIN: Final = b'"finish_reason":null'
-_TELLING: Final = (b'"usage":{', b'"usage": {', b'"error"', b'"tool_calls"', b'"function_call"')
-"""What an unescaped quote makes unmistakable: inside a JSON string each of these would hold a backslash."""
+_EVENT_END: Final = b"\n\n"
 
 
 class _Shape(Enum):
@@ -51,7 +51,8 @@ class ResponseObserver:
         """Read on."""
         match self._shape:
             case _Shape.SSE:
-                self._take(self._sse.feed(chunk))
+                plain = self._is_under_way
+                self._take(self._sse.feed(self._without_plain_middle(chunk) if plain else chunk))
             case _Shape.JSON:
                 self._hold(chunk)
             case _Shape.UNKNOWN:
@@ -141,7 +142,7 @@ class ResponseObserver:
             self._events += 1
             if event.strip() == _DONE:
                 self._done = True
-            elif not self._is_plain_delta(event):
+            elif not (self._is_under_way and _is_plain(event)):
                 self._read_event(event, whole=whole)
 
     def _read_event(self, event: bytes, *, whole: bool) -> None:
@@ -151,17 +152,41 @@ class ResponseObserver:
         else:
             self._answer.feed(value)
 
-    def _is_plain_delta(self, event: bytes) -> bool:
-        """One more piece of text, of which nothing new can be learned: most of a stream, and not parsed.
-
-        What is skipped is not validated: a broken line of this shape is passed on like any other.
-        """
+    @property
+    def _is_under_way(self) -> bool:
+        """Whether one more piece of text tells nothing new."""
         answer = self._answer
-        if not answer.produced_output or answer.response_id is None or answer.model is None:
-            return False
-        if event.count(b'"finish_reason"') != 1 or _PLAIN not in event or not event.endswith(b"}"):
-            return False
-        return not any(telling in event for telling in _TELLING)
+        return answer.produced_output and answer.response_id is not None and answer.model is not None
+
+    def _without_plain_middle(self, chunk: bytes) -> bytes:
+        """The chunk without the whole events in its midst, if each of them is a plain delta.
+
+        A fast upstream sends hundreds in a chunk; a few searches of it replace cutting and looking at each.
+        """
+        first, last = chunk.find(_EVENT_END), chunk.rfind(_EVENT_END)
+        if first == last:
+            return chunk
+        middle = chunk[first + 2 : last + 2]
+        count = middle.count(_EVENT_END)
+        if b"\r" in middle or middle.count(b"}\n\ndata:") != count - 1 or not _is_plain(middle, count):
+            return chunk
+        return chunk[: first + 2] + chunk[last + 2 :]
+
+
+def _is_plain(data: bytes, count: int = 1) -> bool:
+    """Whether these events are pieces of text and no more. What is told so is not validated as JSON.
+
+    Inside a JSON string a quote stands behind a backslash, so none of these can be the model's words.
+    """
+    return (
+        data.count(_PLAIN) == count
+        and data.count(_REASON) == count
+        and data.rstrip(b"\n").endswith(b"}")
+        and b'"usage":{' not in data
+        and b'"usage": {' not in data
+        and b"_call" not in data
+        and b'"error"' not in data
+    )
 
 
 def _shape_of(first: bytes) -> _Shape:
