@@ -74,6 +74,8 @@ class ModelCallFacts:
     """Calls that asked a model for an answer."""
     last: SeenCall | None = None
     """The last attempt of the lead's last turn."""
+    newest: SeenCall | None = None
+    """The last completion at all: a compaction's too."""
     unproductive: tuple[SeenCall, ...] = ()
     """The calls at the end that gave nothing, up to and with the last; oldest first, the newest kept."""
     recovered: tuple[SeenCall, ...] = ()
@@ -125,6 +127,7 @@ class CallFold:
             calls=self._calls,
             completions=self._completions,
             last=course.last,
+            newest=self._any.last,
             unproductive=tuple(course.unproductive),
             recovered=tuple(course.recovered),
             recovered_count=course.recovered_count,
