@@ -84,9 +84,21 @@ def fault_of(call: ModelCall) -> CallFault | None:
     return _own_refusal(call) or _status_fault(call) or _body_fault(call)
 
 
+def was_left(call: ModelCall) -> bool:
+    """Whether the client left it, by its own decision or because it was ended.
+
+    After a long silence the gateway records that as a timeout; its own timeouts carry their error.
+    """
+    gave_up = call.end is CallEnd.TIMEOUT and call.gateway_error is None
+    return call.end is CallEnd.CLIENT_CLOSED or gave_up
+
+
 def _own_refusal(call: ModelCall) -> CallFault | None:
     if call.gateway_status is None:
         return None
+    if call.end is CallEnd.CLIENT_CLOSED:
+        # The session ended under it: nobody was there to be told a status.
+        return CallFault(FaultKind.ABANDONED, "end")
     if call.gateway_status not in UPSTREAM_STATUSES:
         return CallFault(FaultKind.GATEWAY, "gateway_status")
     kind = FaultKind.TIMEOUT if call.end is CallEnd.TIMEOUT else FaultKind.REFUSED

@@ -43,7 +43,7 @@ def _other_status(case: Case, calls: ModelCallFacts) -> Conflict | None:
     log, cause = case.log, case.cause
     if log is None or cause is None or calls.last is None:
         return None
-    seen = {fault.status for fault in (call.fault for call in calls.unproductive) if fault is not None}
+    seen = {status for attempt in calls.unproductive for status in _statuses(attempt)}
     last = calls.last.fault
     refused = last.status if last is not None and last.kind is FaultKind.STATUS else None
     said = cause.value.status
@@ -54,6 +54,13 @@ def _other_status(case: Case, calls: ModelCallFacts) -> Conflict | None:
     return Conflict(
         sentence, cited_entry(log.source, cause, "err.name" if said is None else cause.value.status_field)
     )
+
+
+def _statuses(attempt: SeenCall) -> tuple[int, ...]:
+    """What Cline can have been told of it: the upstream's status, an error object's, or the gateway's own."""
+    fault = attempt.fault
+    told = (None if fault is None else fault.status, attempt.call.gateway_status)
+    return tuple(status for status in told if status is not None)
 
 
 def _other_ending(case: Case, last: SeenCall) -> Conflict | None:

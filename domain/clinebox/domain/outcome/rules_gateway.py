@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from clinebox.domain.model_calls.facts import ModelCallFacts, SeenCall
-from clinebox.domain.model_calls.faults import OPEN, REQUEST, TRANSPORT, CallFault, FaultKind
+from clinebox.domain.model_calls.faults import OPEN, REQUEST, TRANSPORT, CallFault, FaultKind, was_left
 from clinebox.domain.model_calls.phases import last_wait
 from clinebox.domain.model_calls.record import CallPhase, ModelCall
 from clinebox.domain.outcome.case import Case, Finding
@@ -105,13 +105,11 @@ def pending_call(calls: ModelCallFacts) -> SeenCall | None:
     """The newest call, if it had no end of its own: it goes on, or Cline's own end closed it."""
     newest = calls.newest
     fault = newest.fault if newest is not None else None
+    if newest is None or fault is None:
+        return None
     # A silence of 300 s is a timeout of Cline's only if nobody ended Cline.
-    left = fault is not None and (fault.kind in OPEN or (fault.kind is FaultKind.TIMEOUT and _left(newest)))
-    return newest if left else None
-
-
-def _left(seen: SeenCall | None) -> bool:
-    return seen is not None and seen.call.end is not None and seen.call.end.value == "client_closed"
+    silent = fault.kind is FaultKind.TIMEOUT and was_left(newest.call)
+    return newest if fault.kind in OPEN or silent else None
 
 
 def wait_sentence(call: ModelCall) -> str:
