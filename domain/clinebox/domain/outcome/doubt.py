@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from clinebox.domain.model_calls.codec import MODEL_CALLS_NAME
@@ -55,13 +56,8 @@ def _by_last_call(case: Case, finding: Finding) -> Finding:
     fault = calls.last.fault
     if fault is not None:
         found = finding_of(calls.source, calls.last, fault, finding.evidence)
-        note = f"Cline says completed, but of its last model call (call {calls.last.call.number}) "
-        return Finding(
-            found.reason,
-            found.evidence,
-            status_code=found.status_code,
-            notes=(*found.notes, note + FAULT_WORDS[fault.kind]),
-        )
+        text = f"Cline took it for an answer, but {FAULT_WORDS[fault.kind]} (call {calls.last.call.number})."
+        return replace(found, text=text)
     reason = FINISH_REASONS.get(calls.last.call.response.finish_reason or "")
     if reason is None or calls.last.call.response.tool_call_count:
         return finding

@@ -57,6 +57,6 @@ def _never_answered(calls: ModelCallFacts, newest: SeenCall, entries: tuple[Evid
     fault = newest.fault
     waiting = pending_call(calls)
     how = wait_sentence(newest.call) if waiting is not None or fault is None else FAULT_WORDS[fault.kind]
-    text = f"The deadline came, and no model call of {calls.completions} had produced any output: {how}."
+    text = f"The deadline came before any model output (model calls: {calls.completions}): {how}."
     entry = call_entry(calls.source, newest, "produced_output" if fault is None else fault.field)
     return Finding(Reason.MODEL_TRANSPORT, (*entries, entry), text, stopped_by=StoppedBy.DEADLINE)

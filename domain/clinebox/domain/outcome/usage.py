@@ -54,7 +54,7 @@ def _of_gateway(total: UsageSum) -> UsageReading:
         (total.uncounted_open, "model calls that had not ended"),
         (partly, "model calls without a count of reasoning tokens"),
     )
-    return UsageReading(usage, tuple(f"{count} {what}" for count, what in counted if count))
+    return UsageReading(usage, tuple(f"{what}: {count}" for count, what in counted if count))
 
 
 def _of_killed(stdout: StdoutFacts) -> UsageReading:

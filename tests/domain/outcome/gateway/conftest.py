@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TypeAlias
@@ -132,12 +131,19 @@ class Calls:
 def _placed(call: ModelCall, number: int) -> ModelCall:
     """The call in its place, ten seconds after the one before."""
     offset_s = BEGIN_S + 10.0 * (number - 1)
-    moved = {
-        field.name: None if (value := getattr(call.times, field.name)) is None else value + offset_s
-        for field in dataclasses.fields(call.times)
-    }
-    recorded_s = None if call.recorded_at_s is None else call.recorded_at_s + offset_s
-    return replace(call, number=number, times=CallTimes(**moved), recorded_at_s=recorded_s)
+    times = call.times
+
+    def moved(at_s: float | None) -> float | None:
+        return None if at_s is None else at_s + offset_s
+
+    placed = CallTimes(
+        times.received_at_s + offset_s,
+        moved(times.upstream_connected_at_s),
+        moved(times.first_byte_at_s),
+        moved(times.last_byte_at_s),
+        moved(times.ended_at_s),
+    )
+    return replace(call, number=number, times=placed, recorded_at_s=moved(call.recorded_at_s))
 
 
 @pytest.fixture

@@ -204,9 +204,7 @@ ROWS: dict[str, Row] = {
     "an error object in mid-answer": Row(
         fails("boom", "unknown"), lambda c: [c.error_object(500, output=True)], Reason.MODEL_REQUEST, 500
     ),
-    "the gateway's own 413": Row(
-        logged(413), lambda c: [c.refused_by_us(413)], Reason.UNKNOWN, None, CONFLICT
-    ),
+    "the gateway's own 413": Row(logged(413), lambda c: [c.refused_by_us(413)], Reason.UNKNOWN),
     "the gateway's own 401": Row(fails("no", "auth"), lambda c: [c.refused_by_us(401)], Reason.UNKNOWN),
     # the model's own end, told apart
     "capped with text": Row(fails(CAP), lambda c: [c.ok("length")], Reason.OUTPUT_CAP),
@@ -326,4 +324,4 @@ def test_a_deadline_before_any_output_says_which_wait_it_was(
     seen = calls(*[calls.status(503)] * 3, make(calls))
     outcome = expired(run).but(model_calls=seen).outcome()
     assert (outcome.reason, outcome.timed_out) == (Reason.MODEL_TRANSPORT, True)
-    assert outcome.text.endswith(f"no model call of 4 had produced any output: {words}.")
+    assert outcome.text == f"The deadline came before any model output (model calls: 4): {words}."
