@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 from typing import Final, TypeVar
 
 from clinebox.domain.bounded_json import bounded_json
@@ -19,6 +20,7 @@ from clinebox.domain.model_calls.record import (
     ObservedResponse,
     RequestFacts,
 )
+from clinebox.domain.model_calls.turns import TurnRef
 
 MODEL_CALLS_NAME: Final = "model_calls.jsonl"
 INT_LIMIT: Final = 1 << 53
@@ -28,14 +30,17 @@ _Body = dict[str, JsonValue]
 _Word = TypeVar("_Word", CallEnd, CallFlag, CallPhase)
 
 
-def model_call_lines(calls: Sequence[ModelCall]) -> Iterator[bytes]:
-    """The whole record of an ended session as JSON lines, in order of arrival."""
-    for call in calls:
-        text = json.dumps(call_to_json(call, len(calls)), ensure_ascii=False, separators=(",", ":"))
+def model_call_lines(calls: Sequence[ModelCall], turns: Sequence[TurnRef | None] = ()) -> Iterator[bytes]:
+    """The whole record of an ended session as JSON lines, in order of arrival.
+
+    `turns` are the turns that the calls were made for, one a call, as `join_turns` tells them.
+    """
+    for call, turn in zip_longest(calls, turns[: len(calls)]):
+        text = json.dumps(call_to_json(call, len(calls), turn), ensure_ascii=False, separators=(",", ":"))
         yield text.encode("utf-8", "replace") + b"\n"
 
 
-def call_to_json(call: ModelCall, of: int | None) -> dict[str, JsonValue]:
+def call_to_json(call: ModelCall, of: int | None, turn: TurnRef | None = None) -> dict[str, JsonValue]:
     """One call for programs. `of` is how many calls the whole record has, so that a cut one can be told.
 
     `of` None is for a glance at a session that goes on; a record with it is never taken for a whole one.
@@ -43,6 +48,7 @@ def call_to_json(call: ModelCall, of: int | None) -> dict[str, JsonValue]:
     return {
         "number": call.number,
         "of": of,
+        "turn": None if turn is None else {"invocation_id": turn.invocation_id, "iteration": turn.iteration},
         "method": call.method,
         "path": call.path,
         "model": call.request.model,
