@@ -52,7 +52,7 @@ class ResponseObserver:
         match self._shape:
             case _Shape.SSE:
                 plain = self._is_under_way
-                self._take(self._sse.feed(self._without_plain_middle(chunk) if plain else chunk))
+                self._take(self._sse.feed(self._without_plain_events(chunk) if plain else chunk))
             case _Shape.JSON:
                 self._hold(chunk)
             case _Shape.UNKNOWN:
@@ -158,19 +158,20 @@ class ResponseObserver:
         answer = self._answer
         return answer.produced_output and answer.response_id is not None and answer.model is not None
 
-    def _without_plain_middle(self, chunk: bytes) -> bytes:
-        """The chunk without the whole events in its midst, if each of them is a plain delta.
+    def _without_plain_events(self, chunk: bytes) -> bytes:
+        """The chunk without the whole events in it, if each of them is a plain delta.
 
-        A fast upstream sends hundreds in a chunk; a few searches of it replace cutting and looking at each.
+        A few searches of the chunk replace cutting it and looking at each: a fast upstream sends hundreds.
         """
-        first, last = chunk.find(_EVENT_END), chunk.rfind(_EVENT_END)
-        if first == last:
+        start = 0 if self._sse.is_between_events else chunk.find(_EVENT_END) + 2
+        end = chunk.rfind(_EVENT_END) + 2
+        events = chunk[start:end]
+        count = events.count(_EVENT_END)
+        if not count or not events.startswith(b"data:") or b"\r" in events:
             return chunk
-        middle = chunk[first + 2 : last + 2]
-        count = middle.count(_EVENT_END)
-        if b"\r" in middle or middle.count(b"}\n\ndata:") != count - 1 or not _is_plain(middle, count):
+        if events.count(b"}\n\ndata:") != count - 1 or not _is_plain(events, count):
             return chunk
-        return chunk[: first + 2] + chunk[last + 2 :]
+        return chunk[:start] + chunk[end:]
 
 
 def _is_plain(data: bytes, count: int = 1) -> bool:

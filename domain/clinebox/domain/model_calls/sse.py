@@ -46,6 +46,11 @@ class LineCutter:
         self._hold(rest)
         return lines if len(chunk) <= DATA_LIMIT_BYTES else self._within(lines)
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing of a line is held."""
+        return not self._held_bytes and not self._after_cr
+
     def finish(self) -> list[bytes]:
         """The half last line, if there is one."""
         return self._take() if self._held_bytes else []
@@ -89,6 +94,11 @@ class SseReader:
     def skipped(self) -> int:
         """Lines and events over the bound."""
         return self._lines.skipped + self._too_long
+
+    @property
+    def is_between_events(self) -> bool:
+        """Whether nothing of an event is held."""
+        return not self._data and self._lines.is_empty
 
     def feed(self, chunk: bytes) -> list[bytes]:
         """The data of the events that end in this chunk."""
