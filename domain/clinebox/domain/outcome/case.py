@@ -10,6 +10,7 @@ from clinebox.domain.cline.log import AgentEnd, LogFacts
 from clinebox.domain.cline.log_lines import StreamError
 from clinebox.domain.cline.stdout import StdoutFacts
 from clinebox.domain.cline.versions import VersionReading, read_version
+from clinebox.domain.model_calls.facts import ModelCallFacts
 from clinebox.domain.outcome.evidence import RunEvidence
 from clinebox.domain.outcome.model import EvidenceEntry, Reason, StoppedBy
 from clinebox.domain.outcome.sentences import SENTENCES, Sentence, SentenceKind
@@ -72,6 +73,12 @@ class Case:
         if log is not None and log.records:
             return log
         return (stderr.log if stderr is not None else None) or log
+
+    @property
+    def gateway(self) -> ModelCallFacts | None:
+        """The gateway's record, if it is whole: of a cut one nobody knows which call was the last."""
+        calls = self.evidence.model_calls
+        return calls if calls is not None and calls.is_whole else None
 
     @property
     def lead_end(self) -> AgentEnd | None:

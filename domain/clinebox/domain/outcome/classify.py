@@ -9,15 +9,15 @@ from typing import Final
 from returns.result import Failure, Result, Success
 
 from clinebox.domain.outcome.case import Case, Finding, open_case
-from clinebox.domain.outcome.conflicts import conflicts
-from clinebox.domain.outcome.endpoint import is_below, is_url
-from clinebox.domain.outcome.entries import cited_entry, file_entry
-from clinebox.domain.outcome.evidence import ExpectedSource, RunEvidence
+from clinebox.domain.outcome.conflicts_gateway import gateway_conflicts
+from clinebox.domain.outcome.doubt import called_elsewhere, doubt
+from clinebox.domain.outcome.endpoint import is_url
+from clinebox.domain.outcome.entries import file_entry
+from clinebox.domain.outcome.evidence import RunEvidence
 from clinebox.domain.outcome.flags import flags_of
-from clinebox.domain.outcome.model import EvidenceEntry, Outcome, Reason, Status, StoppedBy
+from clinebox.domain.outcome.model import Outcome, Reason, Status, StoppedBy
 from clinebox.domain.outcome.rules import RULES
 from clinebox.domain.outcome.usage import reading_of
-from clinebox.domain.receipt import ReceiptFailure
 
 STATUSES: Final[Mapping[Reason, Status]] = {
     Reason.FINISHED: Status.COMPLETED,
@@ -76,54 +76,7 @@ def classify(evidence: RunEvidence) -> Result[Outcome, ClassifyFailure]:
 def _judge(case: Case) -> Finding:
     found = (rule(case) for rule in RULES)
     # The last rule always finds something, so there is a first.
-    finding = next(finding for finding in found if finding is not None)
-    return _doubt(case, finding) if finding.reason is Reason.FINISHED else finding
-
-
-def _doubt(case: Case, finding: Finding) -> Finding:
-    """A `completed` is believed only if nothing contradicts it and every expected witness is there."""
-    against = conflicts(case)
-    if against:
-        entries = (*finding.evidence, *(conflict.entry for conflict in against))
-        notes = tuple(f"conflicting evidence: {conflict.sentence}" for conflict in against)
-        return Finding(Reason.UNKNOWN, entries, notes=notes)
-    missing = _missing_receipt(case)
-    if missing is not None:
-        entry, note = missing
-        return Finding(Reason.UNKNOWN, (*finding.evidence, entry), notes=(note,))
-    elsewhere = _called_elsewhere(case)
-    if elsewhere is not None:
-        entry, text = elsewhere
-        return Finding(Reason.HARNESS_SETUP, (entry, *finding.evidence), text)
-    return finding
-
-
-def _missing_receipt(case: Case) -> tuple[EvidenceEntry, str] | None:
-    # A receipt that is there and cannot be read was meant to be read, whether or not it was announced.
-    evidence = case.evidence.receipt
-    if evidence is None:
-        if ExpectedSource.RECEIPT not in case.evidence.expected_sources:
-            return None
-        return file_entry(
-            "cleanup.json", "cleanup_confirmed", "missing"
-        ), "the expected cleanup receipt is missing"
-    if not isinstance(evidence.receipt, ReceiptFailure):
-        return None
-    return file_entry(
-        evidence.source, "cleanup_confirmed", evidence.receipt.message
-    ), evidence.receipt.message
-
-
-def _called_elsewhere(case: Case) -> tuple[EvidenceEntry, str] | None:
-    log, base_url = case.log, case.evidence.expected_base_url
-    if log is None or base_url is None:
-        return None
-    stray = next((url for url in log.urls if not is_below(url.value, base_url)), None)
-    if stray is None:
-        return None
-    called, wanted = stray.value[:200], base_url[:200]
-    text = f"Cline called {called} and not the configured {wanted}: its settings were not read."
-    return cited_entry(log.source, stray, "err.url"), text
+    return doubt(case, next(finding for finding in found if finding is not None))
 
 
 def _outcome(case: Case, finding: Finding) -> Outcome:
@@ -154,7 +107,7 @@ def _own_text(case: Case, finding: Finding) -> str:
 
 def _notes(case: Case, finding: Finding) -> tuple[str, ...]:
     version = (case.version.note,) if case.version.note is not None else ()
-    elsewhere = _called_elsewhere(case)
+    elsewhere = called_elsewhere(case)
     stray = (elsewhere[1],) if elsewhere is not None and finding.reason is not Reason.HARNESS_SETUP else ()
     log = case.log
     gone = (
@@ -163,7 +116,9 @@ def _notes(case: Case, finding: Finding) -> tuple[str, ...]:
         else ()
     )
     receipt = case.receipt.notes if case.receipt is not None else ()
-    return (*version, *stray, *gone, *(f"receipt: {note}" for note in receipt))
+    against = (f"conflicting evidence: {conflict.sentence}" for conflict in gateway_conflicts(case))
+    disagreed = tuple(note for note in against if note not in finding.notes)
+    return (*version, *stray, *gone, *disagreed, *(f"receipt: {note}" for note in receipt))
 
 
 def _unconfirmed(case: Case, outcome: Outcome) -> Outcome | None:

@@ -2,19 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from clinebox.domain.outcome.case import Case
+from clinebox.domain.outcome.conflict import Conflict
+from clinebox.domain.outcome.conflicts_gateway import gateway_conflicts
 from clinebox.domain.outcome.entries import cited_entry, file_entry
-from clinebox.domain.outcome.model import EvidenceEntry
-
-
-@dataclass(frozen=True, slots=True)
-class Conflict:
-    """One contradiction, in a sentence, with the line that contradicts."""
-
-    sentence: str
-    entry: EvidenceEntry
 
 
 def conflicts(case: Case) -> tuple[Conflict, ...]:
@@ -22,7 +13,7 @@ def conflicts(case: Case) -> tuple[Conflict, ...]:
     if case.result is None:
         return ()
     found = (_second_result(case), _active_afterwards(case), _other_exit(case))
-    return tuple(conflict for conflict in found if conflict is not None)
+    return (*(conflict for conflict in found if conflict is not None), *gateway_conflicts(case))
 
 
 def _second_result(case: Case) -> Conflict | None:

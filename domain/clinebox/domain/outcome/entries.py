@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from clinebox.domain.cline.cited import EXCERPT_LIMIT_CHARS, Cited
+from clinebox.domain.cline.cited import EXCERPT_LIMIT_CHARS, Cited, excerpt
+from clinebox.domain.model_calls.facts import SeenCall
 from clinebox.domain.outcome.evidence import ExitEvidence, ReceiptEvidence, RequestedStop
 from clinebox.domain.outcome.model import EvidenceEntry
 from clinebox.domain.receipt import CleanupReceipt
@@ -11,6 +12,11 @@ from clinebox.domain.receipt import CleanupReceipt
 def cited_entry(source: str, cited: Cited[object], field: str) -> EvidenceEntry:
     """A line that was read."""
     return EvidenceEntry(source, cited.line, field, cited.excerpt)
+
+
+def call_entry(source: str, seen: SeenCall, field: str) -> EvidenceEntry:
+    """A model call of the gateway's record, quoted from the field that tells."""
+    return EvidenceEntry(source, seen.line, field, excerpt(seen.raw, b'"%b":' % field.encode()))
 
 
 def file_entry(source: str, field: str, value: object) -> EvidenceEntry:

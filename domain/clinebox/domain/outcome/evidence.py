@@ -11,6 +11,8 @@ from returns.pipeline import is_successful
 from clinebox.domain.cline.log import LOG_NAME, LogFacts, LogReader
 from clinebox.domain.cline.stderr import STDERR_NAME, StderrFacts, StderrReader
 from clinebox.domain.cline.stdout import STDOUT_NAME, StdoutFacts, StdoutReader
+from clinebox.domain.model_calls.facts import ModelCallFacts
+from clinebox.domain.model_calls.reader import parse_model_calls
 from clinebox.domain.outcome.failed_step import FailedStep
 from clinebox.domain.outcome.model import StoppedBy
 from clinebox.domain.receipt import CleanupReceipt, ReceiptFailure, parse_cleanup_receipt
@@ -23,6 +25,7 @@ class ExpectedSource(StrEnum):
     """A witness that the caller knows must be there; without it `completed` is not believed."""
 
     RECEIPT = "receipt"
+    GATEWAY = "gateway"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +65,8 @@ class RunEvidence:
     log: LogFacts | None = None
     stderr: StderrFacts | None = None
     receipt: ReceiptEvidence | None = None
+    model_calls: ModelCallFacts | None = None
+    """The gateway's record of every model call."""
     requested_stop: RequestedStop | None = None
     failed_step: FailedStep | None = None
     """What failed before Cline could be started, so that there is no run to judge."""
@@ -79,6 +84,7 @@ def evidence_from_bytes(
     cline_log: bytes | None = None,
     stderr: bytes | None = None,
     receipt: bytes | None = None,
+    model_calls: bytes | None = None,
     expected_nonce: str | None = None,
     requested_stop: RequestedStop | None = None,
     exit_evidence: ExitEvidence | None = None,
@@ -94,6 +100,7 @@ def evidence_from_bytes(
         log=None if cline_log is None else read_log(cline_log, log_name, offset_bytes=log_offset_bytes),
         stderr=None if stderr is None else read_stderr(stderr),
         receipt=None if receipt is None else read_receipt(receipt, expected_nonce=expected_nonce),
+        model_calls=None if model_calls is None else parse_model_calls(model_calls),
         requested_stop=requested_stop,
         exit=exit_evidence,
         cline_version=cline_version,

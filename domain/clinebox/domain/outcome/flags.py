@@ -1,8 +1,4 @@
-"""Facts beside the outcome, each with its details; they change no status (SPEC §2, flags).
-
-Two flags need the gateway's record and are set by none of these: `faulty_turn`, and the exact phase and
-wait of `model_call_pending`.
-"""
+"""Facts beside the outcome, each with its details; they change no status (SPEC §2, flags)."""
 
 from __future__ import annotations
 
@@ -15,14 +11,18 @@ from clinebox.domain.cline.stdout import StdoutFacts
 from clinebox.domain.json_value import JsonValue
 from clinebox.domain.outcome.case import Case, Finding
 from clinebox.domain.outcome.conflicts import conflicts
+from clinebox.domain.outcome.flags_gateway import (
+    SHOWN_LIMIT,
+    Details,
+    call_behind,
+    faulty_turns,
+    pending_details,
+    recovered_calls,
+)
 from clinebox.domain.outcome.model import Flag, Reason, StoppedBy
 from clinebox.domain.outcome.usage import reading_of
 
-Details: TypeAlias = dict[str, JsonValue]
 FlagRule: TypeAlias = Callable[[Case, Finding, StdoutFacts], Details | None]
-
-SHOWN_LIMIT: Final = 20
-"""Entries of a list in a flag's details."""
 
 
 def flags_of(case: Case, finding: Finding) -> dict[Flag, JsonValue]:
@@ -53,6 +53,7 @@ def _subagent_failed(case: Case, _finding: Finding, stdout: StdoutFacts) -> Deta
             "message": failure.value.message,
             "error_class": failure.value.error_class,
             **_logged_cause(case, failure.value.agent_id),
+            **call_behind(case, failure),
         }
         for failure in facts.failures
     ]
@@ -77,14 +78,15 @@ def _stream_maybe_truncated(case: Case, _finding: Finding, stdout: StdoutFacts) 
     fell = stdout.usage.lead_fell_to_zero
     # Up to 3.0.60 a stream that just ends is an answer, and zero usage its only trace (SURPRISES.md B).
     told = case.version.version is not None and case.version.rules.missing_finish_reason_is_error
-    if fell is None or told:
+    if fell is None or told or case.gateway is not None:
         return None
     return {"line": fell.line}
 
 
 def _usage_unknown(case: Case, _finding: Finding, stdout: StdoutFacts) -> Details | None:
     # A run that made no model call has used nothing, and there is nothing to be unknown.
-    return {} if stdout.lead_turns and reading_of(case).usage is None else None
+    called = case.gateway.completions if case.gateway is not None else stdout.lead_turns
+    return {} if called and reading_of(case).usage is None else None
 
 
 def _usage_partial(case: Case, _finding: Finding, _stdout: StdoutFacts) -> Details | None:
@@ -127,13 +129,20 @@ def _background_processes_left(case: Case, _finding: Finding, _stdout: StdoutFac
     return {"count": len(survivors), "processes": shown}
 
 
-def _model_call_pending(_case: Case, finding: Finding, stdout: StdoutFacts) -> Details | None:
+def _model_call_pending(case: Case, finding: Finding, stdout: StdoutFacts) -> Details | None:
+    if finding.stopped_by is not StoppedBy.DEADLINE:
+        return None
+    if case.gateway is not None:
+        return pending_details(case.gateway)
     # Without the gateway only this is known: the turn began, and its call had not ended.
-    ended_by_us = finding.stopped_by is StoppedBy.DEADLINE
-    if not ended_by_us or stdout.lead_turn is None or stdout.turn_counted or stdout.tools.open_calls:
+    if stdout.lead_turn is None or stdout.turn_counted or stdout.tools.open_calls:
         return None
     phase = "no_output_yet" if stdout.turn_output is None else "streaming"
     return {"phase": phase, "since": stdout.lead_turn.ts, "line": stdout.lead_turn.line, "wait_s": None}
+
+
+def _faulty_turn(case: Case, _finding: Finding, _stdout: StdoutFacts) -> Details | None:
+    return faulty_turns(case.gateway) if case.gateway is not None else None
 
 
 def _conflicting_evidence(case: Case, _finding: Finding, _stdout: StdoutFacts) -> Details | None:
@@ -142,6 +151,8 @@ def _conflicting_evidence(case: Case, _finding: Finding, _stdout: StdoutFacts) -
 
 
 def _recovered_faults(case: Case, _finding: Finding, stdout: StdoutFacts) -> Details | None:
+    if case.gateway is not None:
+        return recovered_calls(case.gateway)
     # Only a run that went on to its own end has recovered from anything.
     log, result = case.log, stdout.run_result
     if log is None or result is None or result.value.finish_reason not in {"completed", "aborted"}:
@@ -170,6 +181,9 @@ def _line_truncated(case: Case, _finding: Finding, stdout: StdoutFacts) -> Detai
     counted = {stdout.source: stdout.oversized_lines}
     if log is not None:
         counted[log.source] = log.oversized_lines
+    calls = case.evidence.model_calls
+    if calls is not None:
+        counted[calls.source] = calls.oversized_lines
     lines: Details = {source: count for source, count in counted.items() if count}
     return {"lines": lines} if lines else None
 
@@ -198,6 +212,7 @@ FLAG_RULES: Final[dict[Flag, FlagRule]] = {
     Flag.BACKGROUND_PROCESSES_LEFT: _background_processes_left,
     Flag.MODEL_CALL_PENDING: _model_call_pending,
     Flag.KILLED_IN_TOOL: _killed_in_tool,
+    Flag.FAULTY_TURN: _faulty_turn,
     Flag.CONFLICTING_EVIDENCE: _conflicting_evidence,
     Flag.RECOVERED_FAULTS: _recovered_faults,
     Flag.OUTPUT_TRUNCATED: _output_truncated,

@@ -18,6 +18,7 @@ from clinebox.domain.outcome.rules_error import (
     output_cap,
     unexplained_error,
 )
+from clinebox.domain.outcome.rules_gateway import gateway_cause
 from clinebox.domain.outcome.rules_start import (
     failed_step,
     killed,
@@ -107,6 +108,7 @@ RULES: Final[tuple[Rule, ...]] = (
     own_limit,
     # Within an error, the causes in the table's order, top to bottom.
     context_overflow,
+    gateway_cause,
     output_cap,
     empty_answer,
     model_request,

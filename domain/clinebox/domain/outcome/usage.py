@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from clinebox.domain.cline.events import TokenCounts
 from clinebox.domain.cline.stdout import StdoutFacts
 from clinebox.domain.cline.usage import is_zero
+from clinebox.domain.model_calls.facts import UsageSum
 from clinebox.domain.outcome.case import Case
 from clinebox.domain.outcome.model import Usage
 
@@ -20,10 +21,13 @@ class UsageReading:
 
 
 def reading_of(case: Case) -> UsageReading:
-    """From `run_result`; of a killed run the sum of every agent's turns, a lower bound.
+    """The gateway's exact sum; without it Cline's own: `run_result`, of a killed run every agent's turns.
 
-    Cache reads are inside `inputTokens`, and reasoning tokens stand nowhere (FORMAT.md §3, 3.0.57 to 3.0.65).
+    Cache reads are inside `inputTokens`, and reasoning tokens stand nowhere in Cline's streams (FORMAT.md §3,
+    3.0.57 to 3.0.65).
     """
+    if case.gateway is not None and case.gateway.usage.counted:
+        return _of_gateway(case.gateway.usage)
     stdout = case.stdout
     if stdout is None:
         return UsageReading(None)
@@ -33,6 +37,24 @@ def reading_of(case: Case) -> UsageReading:
     if is_zero(counts):
         return UsageReading(None)
     return UsageReading(_usage(counts), _missing(stdout))
+
+
+def _of_gateway(total: UsageSum) -> UsageReading:
+    """Every call that was counted: sub-agents, compactions and retries too, whether or not the run ended."""
+    usage = Usage(
+        input_tokens=total.prompt_tokens,
+        cached_tokens=total.cached_tokens,
+        output_tokens=total.completion_tokens,
+        reasoning_tokens=total.reasoning_tokens,
+    )
+    partly = total.without_reasoning if total.reasoning_tokens is not None else 0
+    counted = (
+        (total.uncounted_answers, "model calls for which the server sent no usage"),
+        (total.uncounted_broken, "model calls that broke before their usage was sent"),
+        (total.uncounted_open, "model calls that had not ended"),
+        (partly, "model calls without a count of reasoning tokens"),
+    )
+    return UsageReading(usage, tuple(f"{what}: {count}" for count, what in counted if count))
 
 
 def _of_killed(stdout: StdoutFacts) -> UsageReading:
