@@ -211,6 +211,33 @@ def test_an_error_object_in_the_stream_with_cline_s_sentence_is_unknown(sentence
     assert said.logs_end(sentence).fails(sentence, "unknown").outcome().reason is Reason.UNKNOWN
 
 
+REDIRECTED = (
+    "The response redirected too many times. For more information, pass `verbose: true` in the second"
+    " argument to fetch()"
+)
+
+
+def test_a_redirect_loop_is_transport(run: Run) -> None:
+    """3.0.57 and 3.0.65: Bun's own error reaches the log unwrapped, with a code and no name."""
+    error = {"type": "Error", "message": REDIRECTED, "code": "TooManyRedirects", "errno": 0}
+    said = run.logs("[ai-sdk] stream error", err=error)
+    outcome = said.logs_end(REDIRECTED).fails(REDIRECTED, "unknown").outcome()
+    assert outcome.reason is Reason.MODEL_TRANSPORT
+    assert (outcome.evidence[0].line, outcome.evidence[0].field) == (1, "err.code")
+    assert outcome.evidence[0].excerpt.startswith('"code": "TooManyRedirects"')
+
+
+@pytest.mark.parametrize(
+    "error", [{"type": "Object", "code": "TooManyRedirects"}, {"type": "Error", "code": 500}]
+)
+def test_a_server_s_object_with_the_code_of_a_redirect_loop_is_unknown(
+    error: dict[str, object], run: Run
+) -> None:
+    body = {**error, "message": REDIRECTED}
+    said = run.logs("[ai-sdk] stream error", err=body)
+    assert said.logs_end(REDIRECTED).fails(REDIRECTED, "unknown").outcome().reason is Reason.UNKNOWN
+
+
 def test_a_later_version_may_give_the_cap_a_class_if_the_log_shows_no_server_s_error(run: Run) -> None:
     classed = run.says("cut").logs_end(CAP).fails(CAP, "output_cap")
     assert classed.outcome().reason is Reason.OUTPUT_CAP

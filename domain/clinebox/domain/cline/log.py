@@ -199,4 +199,6 @@ def _fault_at(error: StreamError) -> bytes:
     # The request's body stands before the status and may be megabytes, so the excerpt starts at what tells.
     if error.status is not None:
         return b'"statusCode":'
+    if error.name is None and error.code is not None:
+        return b'"code":'
     return b'"name":' if error.name is None else b'"%b"' % error.name.encode("utf-8", "replace")

@@ -106,10 +106,15 @@ def _stream_error(error: _Body) -> StreamError:
         name=_text(error.get("name")),
         status=as_int(last.get("statusCode")),
         status_field="err.errors[-1].statusCode" if wrapped else "err.statusCode",
-        code=_text(as_mapping(last.get("cause")).get("code")),
+        code=_text(as_mapping(last.get("cause")).get("code")) or _own_code(last),
         url=_text(last.get("url")),
         texts=_texts(error, as_mapping(shown[-1]) if shown else {}, last),
     )
+
+
+def _own_code(error: _Body) -> str | None:
+    """The runtime's error that the SDK did not wrap; a server's object in its stream has type `Object`."""
+    return _text(error.get("code")) if error.get("type") == "Error" else None
 
 
 def _texts(*errors: _Body) -> tuple[str, ...]:

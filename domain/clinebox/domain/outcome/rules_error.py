@@ -26,6 +26,9 @@ _TRANSPORT_NAMES: Final = frozenset(
     }
 )
 
+_BARE_TRANSPORT_CODES: Final = frozenset({"TooManyRedirects"})
+"""Of errors of Bun's fetch that reach the log unwrapped, without a name (a redirect loop, 3.0.57, 3.0.65)."""
+
 
 def context_overflow(case: Case) -> Finding | None:
     """FORMAT.md §2: `errorClass` is an open string, and this value alone decides (3.0.57 to 3.0.65)."""
@@ -101,9 +104,10 @@ def model_transport(case: Case) -> Finding | None:
     """The SDK's own error by name, or, where it leaves no line, Cline's sentence."""
     fault, log = case.cause, case.log
     if fault is not None and log is not None:
-        if fault.value.name not in _TRANSPORT_NAMES:
+        bare = fault.value.name is None and fault.value.code in _BARE_TRANSPORT_CODES
+        if not bare and fault.value.name not in _TRANSPORT_NAMES:
             return None
-        entry = cited_entry(log.source, fault, "err.name")
+        entry = cited_entry(log.source, fault, "err.code" if bare else "err.name")
         return Finding(Reason.MODEL_TRANSPORT, (entry, *_error_entry(case)))
     if case.sentence is None or case.sentence.kind is not SentenceKind.TRANSPORT:
         return None
