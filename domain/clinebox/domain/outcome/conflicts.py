@@ -12,7 +12,7 @@ def conflicts(case: Case) -> tuple[Conflict, ...]:
     """Every contradiction around the run's result; none without a result."""
     if case.result is None:
         return ()
-    found = (_second_result(case), _active_afterwards(case), _other_exit(case))
+    found = (_second_result(case), _active_afterwards(case), _unended_call(case), _other_exit(case))
     return (*(conflict for conflict in found if conflict is not None), *gateway_conflicts(case))
 
 
@@ -32,6 +32,21 @@ def _active_afterwards(case: Case) -> Conflict | None:
         return None
     entry = cited_entry(stdout.source, stdout.active_after_result, "type")
     return Conflict("the run went on after its run_result", entry)
+
+
+def _unended_call(case: Case) -> Conflict | None:
+    """A turn completes when its calls have ended: an agent that writes a result itself does so within one.
+
+    None of the 147 recorded runs that completed holds an open call (3.0.57 and 3.0.65).
+    """
+    stdout = case.stdout
+    if stdout is None or case.result is None or case.result.value.finish_reason != "completed":
+        return None
+    if not stdout.tools.open_calls:
+        return None
+    unended = stdout.tools.open_calls[-1]
+    sentence = f"the run_result says completed, and a call of {unended.value.tool_name} never ended"
+    return Conflict(sentence, cited_entry(stdout.source, unended, "toolCallId"))
 
 
 def _other_exit(case: Case) -> Conflict | None:

@@ -61,7 +61,7 @@ def run(
         workdir=work,
         model=endpoint,
         cline_version=run_options.usable(pinned(cline_version), str),
-        timeout_s=run_options.seconds("--timeout", timeout),
+        timeout_s=run_options.run_seconds(timeout),
         system_text=None if system is None else run_options.text_file("--system", system),
         verification=_verification(verify, run_options.seconds("--verify-timeout", verify_timeout)),
         survivors=survivors,

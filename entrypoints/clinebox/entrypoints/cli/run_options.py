@@ -15,7 +15,7 @@ from returns.result import Result
 
 from clinebox.adapters.sandboxes.private_root import base_directory
 from clinebox.adapters.sandboxes.workdir import checked_workdir
-from clinebox.domain.budgets import checked_budget_s
+from clinebox.domain.budgets import DEFAULT_CLEANUP_S, checked_budget_s, provider_budget_s
 from clinebox.domain.cline.prompt import DEFAULT_PROMPT_LIMIT_BYTES, PreparedPrompt, prepare_prompt
 from clinebox.entrypoints.cli.errors import CliError
 
@@ -72,6 +72,13 @@ def seconds(option: str, value_s: float) -> float:
     return usable(checked_budget_s(option, value_s), lambda failure: failure.message)
 
 
+def run_seconds(value_s: float) -> float:
+    """A run's deadline that leaves room for the cleanup behind it."""
+    budget = provider_budget_s(seconds("--timeout", value_s), DEFAULT_CLEANUP_S)
+    usable(budget, lambda failure: f"--timeout: {failure.message}")
+    return value_s
+
+
 def workdir(path: Path) -> Path:
     """The work directory, resolved: there, a directory, readable and writable."""
     absolute = Path(os.path.abspath(path))  # noqa: PTH100 - not resolved: a loop of links has its own sentence
@@ -108,4 +115,6 @@ def api_key(variable: str | None, environment: Mapping[str, str]) -> str | None:
     key = environment.get(variable, "")
     if not key.strip():
         raise CliError(f"--api-key-env: the environment variable {variable!r} is not set, or is empty")
+    if not (key.strip().isascii() and key.strip().isprintable()):
+        raise CliError(f"--api-key-env: what {variable!r} holds cannot stand in an HTTP header")
     return key.strip()

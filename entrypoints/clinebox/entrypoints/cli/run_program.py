@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from returns.pipeline import is_successful
 from rich.console import Console
 
+from clinebox.adapters.run_directory.names import OUTCOME
 from clinebox.adapters.run_directory.writer import RunDirectoryWriter
 from clinebox.adapters.sandboxes.local import ContainmentChoice
 from clinebox.adapters.sandboxes.workdir import copy_of_workdir
@@ -60,7 +61,7 @@ def run_program(program: Program, *, as_json: bool) -> int:
     unmasked = (*secrets.notes, *masker.notes)
     notes = (*finished.notes, *unmasked, *(failure.message for failure in writer.failures))
     _show(replace(finished, notes=notes), writer, masker, as_json=as_json)
-    return _exit_code(finished)
+    return _exit_code(finished, writer)
 
 
 async def _run(program: Program, writer: RunDirectoryWriter, masker: Masker, live: LiveRun) -> FinishedRun:
@@ -143,7 +144,8 @@ def _show(run: FinishedRun, writer: RunDirectoryWriter, masker: Masker, *, as_js
         sys.stdout.write(masker.mask(line.encode("ascii")).decode("ascii") + "\n")
 
 
-def _exit_code(run: FinishedRun) -> int:
+def _exit_code(run: FinishedRun, writer: RunDirectoryWriter) -> int:
     if run.requested_stop is not None:
         return EXIT_INTERRUPTED
-    return EXIT_OK if run.verdict.gradable and run.verifier_error is None else EXIT_FAILED
+    kept = all(failure.name != OUTCOME for failure in writer.failures)
+    return EXIT_OK if kept and run.verdict.gradable and run.verifier_error is None else EXIT_FAILED
