@@ -6,7 +6,16 @@ import time
 from collections.abc import Callable
 from typing import Final, Self
 
-from clinebox.adapters.gateway.asgi import Receive, RequestHead, Scope, Send, body_message, head_of, start_message
+from clinebox.adapters.gateway.asgi import (
+    Receive,
+    RequestHead,
+    Scope,
+    Send,
+    body_message,
+    head_of,
+    start_message,
+)
+from clinebox.adapters.gateway.attempts import Clock
 from clinebox.adapters.gateway.headers import MARKER, field
 from clinebox.adapters.gateway.refusals import (
     NO_SUCH_METHOD,
@@ -39,10 +48,8 @@ class Gateway:
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._upstream = upstream
-        self._bounds = Bounds() if bounds is None else bounds
-        self._wall_clock = wall_clock
-        self._monotonic = monotonic
-        self._client = UpstreamClient(upstream, self._bounds)
+        self._clock = Clock(wall_clock, monotonic)
+        self._client = UpstreamClient(upstream, Bounds() if bounds is None else bounds)
         self._sessions: TokenTable[GatewaySession] = TokenTable()
 
     async def __aenter__(self) -> Self:
@@ -61,8 +68,7 @@ class Gateway:
             token,
             self._upstream.below_prefix(options.prefix),
             options,
-            wall_clock=self._wall_clock,
-            monotonic=self._monotonic,
+            clock=self._clock,
             forget=self._sessions.end,
         )
         self._sessions.add(token, session)
@@ -86,7 +92,7 @@ class Gateway:
             await send_refusal(send, admitted, method=head.method)
             return
         session, target = admitted
-        await Relay(head, receive, send, self._client, self._bounds).run(session, target.below)
+        await Relay(head, receive, send, self._client).run(session, target.below)
 
     def _admit(self, head: RequestHead) -> tuple[GatewaySession, Target] | Refusal:
         """Whose call it is and where it leads, or why it is not carried."""

@@ -1,10 +1,11 @@
-"""Bodies on their way: the request as the client sends it, counted and bounded, and what is kept of either."""
+"""Bodies on their way: the request as the client sends it, bounded, and what is kept of either."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Final, Self
+from dataclasses import dataclass
+from typing import Final, Protocol, Self, TypeAlias
 
 from clinebox.adapters.gateway.asgi import ClientGoneError, ClientStalledError, Receive
 
@@ -45,7 +46,7 @@ class RequestBody:
     async def __anext__(self) -> bytes:
         if not self._more:
             raise StopAsyncIteration
-        piece = await self._next()
+        piece, self._more = await self._next()
         self._bytes += len(piece)
         if self._bytes > self._limit_bytes:
             raise BodyTooLargeError
@@ -56,9 +57,10 @@ class RequestBody:
 
     async def whole(self) -> bytes:
         """All of it."""
-        return b"".join([piece async for piece in self])
+        pieces = [piece async for piece in self]
+        return b"".join(pieces)
 
-    async def _next(self) -> bytes:
+    async def _next(self) -> tuple[bytes, bool]:
         try:
             async with asyncio.timeout(self._idle_s):
                 message = await self._receive()
@@ -66,16 +68,41 @@ class RequestBody:
             raise ClientStalledError from None
         if message["type"] == "http.disconnect":
             raise ClientGoneError
-        self._more = bool(message.get("more_body", False))
-        return bytes(message.get("body", b""))
+        return bytes(message.get("body", b"")), bool(message.get("more_body", False))
+
+
+class MaskStream(Protocol):
+    """Masks one text as it comes; `clinebox.domain.secrets.masker.MaskStream` is one."""
+
+    def feed(self, chunk: bytes, /) -> bytes:
+        """What is certain by now, masked."""
+        ...
+
+    def cut(self) -> bytes:
+        """What is held back, masked also where a secret only begins."""
+        ...
+
+
+NewMaskStream: TypeAlias = Callable[[], MaskStream]
+
+
+@dataclass(frozen=True, slots=True)
+class CapturedBodies:
+    """Both bodies of a call, masked, at most 1 MiB each; `*_cut` where more passed than is kept."""
+
+    request: bytes
+    request_cut: bool
+    response: bytes
+    response_cut: bool
 
 
 class Capture:
-    """The first bytes of a body, at most `limit_bytes`."""
+    """The beginning of one body: masked first, then cut, so that no half of a secret is kept."""
 
-    __slots__ = ("_bytes", "_limit_bytes", "_pieces", "is_cut")
+    __slots__ = ("_bytes", "_limit_bytes", "_mask", "_pieces", "is_cut")
 
-    def __init__(self, limit_bytes: int = CAPTURE_LIMIT_BYTES) -> None:
+    def __init__(self, mask: MaskStream, limit_bytes: int = CAPTURE_LIMIT_BYTES) -> None:
+        self._mask = mask
         self._limit_bytes = limit_bytes
         self._pieces: list[bytes] = []
         self._bytes = 0
@@ -83,13 +110,20 @@ class Capture:
         """Whether more came than is kept."""
 
     def feed(self, piece: bytes) -> None:
-        """Keep what there is room for."""
-        room = self._limit_bytes - self._bytes
-        self.is_cut = self.is_cut or len(piece) > room
-        if room > 0 and piece:
-            self._pieces.append(piece[:room])
-            self._bytes += min(len(piece), room)
+        """Keep what there is room for; the rest is not even masked."""
+        if self._bytes < self._limit_bytes:
+            self._keep(self._mask.feed(piece))
+        else:
+            self.is_cut = self.is_cut or bool(piece)
 
     def kept(self) -> bytes:
-        """What was kept."""
+        """What was kept; nothing is to follow."""
+        self._keep(self._mask.cut())
         return b"".join(self._pieces)
+
+    def _keep(self, masked: bytes) -> None:
+        room = self._limit_bytes - self._bytes
+        self.is_cut = self.is_cut or len(masked) > room
+        if masked[:room]:
+            self._pieces.append(masked[:room])
+            self._bytes += len(masked[:room])

@@ -28,7 +28,7 @@ SENTENCES: Final = {
     UpstreamFault.REFUSED: "the model server refused the connection or cannot be reached",
     UpstreamFault.UNRESOLVED: "the model server's name has no address",
     UpstreamFault.TLS: "no TLS connection to the model server could be made",
-    UpstreamFault.CLOSED: "the model server closed the connection without an answer",
+    UpstreamFault.CLOSED: "the model server closed the connection before its answer was whole",
     UpstreamFault.CONNECT_TIMEOUT: "the model server took no connection in time",
     UpstreamFault.TIMEOUT: "the model server sent nothing in time",
     UpstreamFault.REDIRECT: "the model server redirects; the gateway follows no redirect and passes none on",

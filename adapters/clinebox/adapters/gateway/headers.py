@@ -62,7 +62,10 @@ def without(fields: Iterable[tuple[bytes, bytes]], name: bytes) -> Fields:
 def _end_to_end(received: Iterable[tuple[bytes, bytes]], dropped: frozenset[bytes]) -> Fields:
     fields = [(name.lower(), value) for name, value in received]
     named = {
-        token.strip().lower() for name, value in fields if name == b"connection" for token in value.split(b",")
+        token.strip().lower()
+        for name, value in fields
+        if name == b"connection"
+        for token in value.split(b",")
     }
     out = HOP_BY_HOP | dropped | named
     return [(name, value) for name, value in fields if name not in out]

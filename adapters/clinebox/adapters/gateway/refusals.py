@@ -31,6 +31,8 @@ OLD_HTTP: Final = Refusal(
 )
 CLIENT_STALLED: Final = Refusal(408, "client_stalled", "the request's body did not come")
 
+BROKEN: Final = Refusal(500, "gateway_broken", "the gateway itself failed; its log has the reason")
+
 
 def body_too_large(limit_bytes: int) -> Refusal:
     """The request's body is over the bound."""

@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
+from clinebox.domain.json_value import JsonValue
+
 Number: TypeAlias = int | float
 
 CHAT: Final = "/chat/completions"
@@ -38,10 +40,13 @@ class Sampling:
 
 @dataclass(frozen=True, slots=True)
 class Sampled:
-    """A body after its sampling fields were set; `applied` has the fields as they stand in it."""
+    """A body after its sampling fields were set."""
 
     body: bytes
     applied: Mapping[str, Number]
+    """The fields as they stand in it."""
+    asked: JsonValue
+    """The request as the client sent it, parsed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +54,7 @@ class _Member:
     """Where the value of one top-level member stands in the text."""
 
     key: str
-    value: object
+    value: JsonValue
     start: int
     end: int
 
@@ -70,7 +75,8 @@ def with_sampling(body: bytes, below: str, sampling: Sampling) -> Sampled | None
     except (ValueError, RecursionError):
         return None
     wanted = _wanted(members, below, sampling)
-    return Sampled(_spliced(text, members, wanted).encode("utf-8"), wanted)
+    asked = {member.key: member.value for member in members}
+    return Sampled(_spliced(text, members, wanted).encode("utf-8"), wanted, asked)
 
 
 def _wanted(members: list[_Member], below: str, sampling: Sampling) -> dict[str, Number]:
@@ -86,13 +92,13 @@ def _wanted(members: list[_Member], below: str, sampling: Sampling) -> dict[str,
     return {name: value for name, value in fields.items() if value is not None}
 
 
-def _bound_name(present: Mapping[str, object], below: str) -> str:
+def _bound_name(present: Mapping[str, JsonValue], below: str) -> str:
     if below == RESPONSES:
         return "max_output_tokens"
     return "max_completion_tokens" if "max_completion_tokens" in present else "max_tokens"
 
 
-def _smaller(present: object, wanted: int) -> int:
+def _smaller(present: JsonValue, wanted: int) -> int:
     own = present if isinstance(present, int) and not isinstance(present, bool) else wanted
     return min(own, wanted)
 
@@ -106,7 +112,9 @@ def _spliced(text: str, members: list[_Member], wanted: Mapping[str, Number]) ->
             parts += [text[position : member.start], json.dumps(wanted[member.key])]
             position = member.end
     present = {member.key for member in members}
-    added = [f"{json.dumps(name)}:{json.dumps(value)}" for name, value in wanted.items() if name not in present]
+    added = [
+        f"{json.dumps(name)}:{json.dumps(value)}" for name, value in wanted.items() if name not in present
+    ]
     behind = members[-1].end if members else text.index("{") + 1
     parts.append(text[position:behind])
     parts.append(("," if members and added else "") + ",".join(added))
@@ -121,7 +129,7 @@ def _members(text: str) -> Iterator[_Member]:
     while True:
         key, end = _DECODER.raw_decode(text, at)
         if not isinstance(key, str):
-            raise ValueError("a member's name is no string")
+            raise ValueError("a member's name is no string")  # noqa: TRY004 - the text is wrong, not a type
         start = _expect(text, _skip(text, end), ":")
         value, end = _DECODER.raw_decode(text, start)
         yield _Member(key, value, start, end)

@@ -10,7 +10,11 @@ from typing import Final, Self
 import httpx
 
 from clinebox.adapters.gateway.headers import Fields, request_fields
+from clinebox.domain.preflight import shown_url
+from clinebox.domain.secrets.masker import Masker
 
+CLINE_PATIENCE_S: Final = 298.0
+"""Cline 3.0.57 to 3.0.65 leave after 300 s without a byte, by a clock that began a moment before ours."""
 KEEP_ALIVE_S: Final = 4.0
 """Idle upstream connections are dropped before the server's own 5 s (uvicorn, and so vLLM): a call sent
 into a connection that is just being closed would fail for no fault of the server."""
@@ -53,6 +57,10 @@ class Bounds:
     idle_s: float = 330.0
     """Without a byte from the upstream, or without the client taking one. Cline itself gives up after 300."""
     request_limit_bytes: int = 64 * 1024 * 1024
+    client_patience_s: float = CLINE_PATIENCE_S
+    """A client that leaves after so long a silence gave up waiting: its call is recorded as a timeout."""
+    keep_alive_s: float | None = None
+    """Put an SSE comment into a stream that was silent for so long; None: never."""
 
 
 class UpstreamClient:
@@ -62,7 +70,10 @@ class UpstreamClient:
     """
 
     def __init__(self, upstream: Upstream, bounds: Bounds) -> None:
-        self._upstream = upstream
+        self.bounds = bounds
+        self.masker = Masker([] if upstream.key is None else [upstream.key])
+        """Covers the real key, should the server quote it in an error."""
+        self._key = upstream.key
         self._client = httpx.AsyncClient(
             follow_redirects=False,
             http2=upstream.http2,
@@ -103,7 +114,7 @@ class UpstreamClient:
         request = httpx.Request(
             method,
             url,
-            headers=request_fields(received, self._upstream.key),
+            headers=request_fields(received, self._key),
             content=content,
             extensions={"trace": trace, "timeout": self._client.timeout.as_dict()},
         )
@@ -115,9 +126,9 @@ def checked_base_url(base_url: str) -> str:
     try:
         url = httpx.URL(base_url)
     except httpx.InvalidURL:
-        raise ValueError("the model server's base URL is no URL: give one such as http://host:8000/v1") from None
+        raise ValueError("the base URL is no URL: give one such as http://host:8000/v1") from None
     if url.scheme not in ("http", "https") or not url.host:
-        raise ValueError(f"the base URL {base_url.rpartition('@')[2]!r} is no http or https address of a host")
+        raise ValueError(f"the base URL {shown_url(base_url)!r} is no http or https address of a host")
     if url.userinfo or url.query or url.fragment:
         raise ValueError(
             f"the base URL of {url.host} has a user, a query or a fragment in it: leave these out, and give "
