@@ -19,10 +19,6 @@ class ClientGoneError(Exception):
     """The client closed its connection before the call was over."""
 
 
-class ClientStalledError(Exception):
-    """The client neither sent nor took a byte for as long as the bounds allow."""
-
-
 class AbortedError(Exception):
     """Ends the client's connection in mid-answer: raised out of the application, as ASGI has no other word.
 

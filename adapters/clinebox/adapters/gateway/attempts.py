@@ -34,6 +34,9 @@ class Cut(StrEnum):
     """Who ended a call from outside."""
 
     CLIENT_GONE = "client_gone"
+    CLIENT_STALLED = "client_stalled"
+    """It neither sent nor took a byte in time."""
+    UPSTREAM_SILENT = "upstream_silent"
     SESSION_ENDED = "session_ended"
 
 
@@ -121,8 +124,7 @@ class Attempt:
         """The head of the upstream's response is there."""
         self._call = replace(self._call, http_status=status)
         if self._call.is_completion:
-            kind = field(fields, b"content-type") or b""
-            self._observer = ResponseObserver(streamed_hint=kind.lower().startswith(b"text/event-stream"))
+            self._observer = ResponseObserver(streamed_hint=self._call.request.streamed is not False)
             self._decode = decoder_for(field(fields, b"content-encoding"))
 
     def received(self, chunk: bytes) -> None:

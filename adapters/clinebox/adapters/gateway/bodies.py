@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Protocol, Self, TypeAlias
 
-from clinebox.adapters.gateway.asgi import ClientGoneError, ClientStalledError, Receive
+from clinebox.adapters.gateway.asgi import ClientGoneError, Receive
 
 CAPTURE_LIMIT_BYTES: Final = 1024 * 1024
 
@@ -19,8 +18,8 @@ class BodyTooLargeError(Exception):
 class RequestBody:
     """The pieces of a request's body, as they come; iterate once.
 
-    Raises BodyTooLargeError past `limit_bytes`, ClientStalledError after `idle_s` without a byte, and
-    ClientGoneError when the client leaves. `seen` is given every piece, `ended` is called at the end.
+    Raises BodyTooLargeError past `limit_bytes`, and ClientGoneError when the client leaves. `seen` is given
+    every piece, `ended` is called at the end.
     """
 
     def __init__(
@@ -28,17 +27,16 @@ class RequestBody:
         receive: Receive,
         *,
         limit_bytes: int,
-        idle_s: float,
         seen: Callable[[bytes], None],
         ended: Callable[[], None],
     ) -> None:
         self._receive = receive
         self._limit_bytes = limit_bytes
-        self._idle_s = idle_s
         self._seen = seen
         self._ended = ended
         self._bytes = 0
         self._more = True
+        self.waits_for_client = False
 
     def __aiter__(self) -> Self:
         return self
@@ -61,11 +59,9 @@ class RequestBody:
         return b"".join(pieces)
 
     async def _next(self) -> tuple[bytes, bool]:
-        try:
-            async with asyncio.timeout(self._idle_s):
-                message = await self._receive()
-        except TimeoutError:
-            raise ClientStalledError from None
+        self.waits_for_client = True
+        message = await self._receive()
+        self.waits_for_client = False
         if message["type"] == "http.disconnect":
             raise ClientGoneError
         return bytes(message.get("body", b"")), bool(message.get("more_body", False))

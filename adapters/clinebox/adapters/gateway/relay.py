@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from typing import assert_never
 
 import httpx
 
@@ -10,15 +12,15 @@ from clinebox.adapters.gateway.answer import Answer
 from clinebox.adapters.gateway.asgi import (
     AbortedError,
     ClientGoneError,
-    ClientStalledError,
     Receive,
     RequestHead,
     Send,
 )
 from clinebox.adapters.gateway.attempts import Attempt, Cut
 from clinebox.adapters.gateway.bodies import BodyTooLargeError, RequestBody
-from clinebox.adapters.gateway.failures import SENTENCES, UpstreamError, fault_of
+from clinebox.adapters.gateway.failures import SENTENCES, UpstreamError, UpstreamFault, fault_of
 from clinebox.adapters.gateway.headers import Fields, without
+from clinebox.adapters.gateway.patience import Patience
 from clinebox.adapters.gateway.refusals import (
     BROKEN,
     CLIENT_STALLED,
@@ -33,6 +35,10 @@ from clinebox.adapters.gateway.session import GatewaySession
 from clinebox.adapters.gateway.upstream import UpstreamClient
 
 
+class _CutError(Exception):
+    """The call was ended from outside; `Attempt.cut_by` says by whom."""
+
+
 class Relay:
     """Carries one call of a session; `run` returns when it is answered, refused or lost."""
 
@@ -42,7 +48,9 @@ class Relay:
         self._send = send
         self._client = client
         self._bounds = client.bounds
-        self._answer = Answer(send, client.bounds, client.masker)
+        self._answer = Answer(send, client.masker, client.bounds.keep_alive_s)
+        self._body: RequestBody | None = None
+        self._patience: Patience | None = None
         self._watcher: asyncio.Task[None] | None = None
 
     async def run(self, session: GatewaySession, below: str) -> None:
@@ -50,7 +58,7 @@ class Relay:
         with session.attempt(self._head.method, below) as attempt:
             try:
                 await self._run_until_cut(session, below, attempt)
-            except (ClientGoneError, ClientStalledError, BodyTooLargeError, UpstreamError) as error:
+            except (ClientGoneError, BodyTooLargeError, UpstreamError, _CutError) as error:
                 await self._give_up(attempt, error)
             except Exception as error:
                 attempt.broke(error, self._shown_status(BROKEN))
@@ -58,7 +66,8 @@ class Relay:
                 raise
 
     async def _run_until_cut(self, session: GatewaySession, below: str, attempt: Attempt) -> None:
-        """Everything ends at once when the client leaves or the session ends."""
+        """All ends at once when the client leaves, somebody is silent too long, or the session ends."""
+        self._patience = Patience(self._bounds.idle_s, lambda: self._out_of_patience(attempt))
         try:
             async with asyncio.timeout(None) as life:
                 attempt.lives(life)
@@ -68,13 +77,15 @@ class Relay:
                     attempt.lives(None)
                     await self._stop_watching()
         except TimeoutError:
-            raise ClientGoneError from None
+            raise _CutError from None
+        finally:
+            self._patience.stop()
 
     async def _exchange(self, session: GatewaySession, below: str, attempt: Attempt) -> None:
         response = await self._ask(session, below, attempt)
         try:
             self._watch(attempt)
-            await self._answer.pass_on(response, attempt)
+            await self._answer.pass_on(response, attempt, self._touch)
         finally:
             await response.aclose()
 
@@ -97,28 +108,28 @@ class Relay:
         if not self._head.has_body:
             self._watch(attempt)
             return self._head.fields, b""
-        body = self._body(attempt)
+        self._body = self._new_body(attempt)
         if not (session.sampling.asks and is_sampled_route(self._head.method, below)):
-            return self._head.fields, body
-        whole = await body.whole()
+            return self._head.fields, self._body
+        whole = await self._body.whole()
         sampled = with_sampling(whole, below, session.sampling)
         if sampled is None:
             return self._head.fields, whole
         attempt.sampled(sampled.applied, sampled.asked)
         return without(self._head.fields, b"content-length"), sampled.body
 
-    def _body(self, attempt: Attempt) -> RequestBody:
+    def _new_body(self, attempt: Attempt) -> RequestBody:
+        def seen(piece: bytes) -> None:
+            self._touch()
+            attempt.sent(piece)
+
         def ended() -> None:
             self._watch(attempt)
             # After the last piece is on its way: what is read of a request costs it no time.
             asyncio.get_running_loop().call_soon(attempt.read_request)
 
         return RequestBody(
-            self._receive,
-            limit_bytes=self._bounds.request_limit_bytes,
-            idle_s=self._bounds.idle_s,
-            seen=attempt.sent,
-            ended=ended,
+            self._receive, limit_bytes=self._bounds.request_limit_bytes, seen=seen, ended=ended
         )
 
     # the ends
@@ -126,20 +137,32 @@ class Relay:
     async def _give_up(self, attempt: Attempt, error: Exception) -> None:
         match error:
             case UpstreamError(fault=fault):
-                refusal = upstream_failed(fault.value, SENTENCES[fault])
-                attempt.failed(fault, self._shown_status(refusal))
+                await self._upstream_failed(attempt, fault)
             case BodyTooLargeError():
-                refusal = body_too_large(self._bounds.request_limit_bytes)
-                attempt.refused(refusal, self._shown_status(refusal))
-            case ClientStalledError():
-                refusal = CLIENT_STALLED
-                attempt.stalled(refusal, self._shown_status(refusal))
-            case _ if attempt.cut_by is Cut.SESSION_ENDED:
-                refusal = SESSION_ENDED
-                attempt.session_ended(refusal, self._shown_status(refusal))
+                await self._refuse_it(body_too_large(self._bounds.request_limit_bytes), attempt.refused)
             case _:
+                await self._was_cut(attempt)
+
+    async def _was_cut(self, attempt: Attempt) -> None:
+        match attempt.cut_by:
+            case Cut.SESSION_ENDED:
+                await self._refuse_it(SESSION_ENDED, attempt.session_ended)
+            case Cut.CLIENT_STALLED:
+                await self._refuse_it(CLIENT_STALLED, attempt.stalled)
+            case Cut.UPSTREAM_SILENT:
+                await self._upstream_failed(attempt, UpstreamFault.TIMEOUT)
+            case Cut.CLIENT_GONE | None:
                 attempt.client_gone(self._bounds.client_patience_s)
-                return
+            case _ as never:
+                assert_never(never)
+
+    async def _upstream_failed(self, attempt: Attempt, fault: UpstreamFault) -> None:
+        refusal = upstream_failed(fault.value, SENTENCES[fault])
+        attempt.failed(fault, self._shown_status(refusal))
+        await self._refuse(refusal)
+
+    async def _refuse_it(self, refusal: Refusal, record: Callable[[Refusal, int | None], None]) -> None:
+        record(refusal, self._shown_status(refusal))
         await self._refuse(refusal)
 
     def _shown_status(self, refusal: Refusal) -> int | None:
@@ -152,7 +175,17 @@ class Relay:
             raise AbortedError
         await send_refusal(self._send, refusal, method=self._head.method)
 
-    # the client's leaving
+    # what cuts a call
+
+    def _touch(self) -> None:
+        if self._patience is not None:
+            self._patience.touch()
+
+    def _out_of_patience(self, attempt: Attempt) -> None:
+        """Nobody moved: who was it that had to?"""
+        uploads = self._body is not None and self._body.waits_for_client
+        waits_for_client = uploads or self._answer.waits_for_client
+        attempt.cut(Cut.CLIENT_STALLED if waits_for_client else Cut.UPSTREAM_SILENT)
 
     def _watch(self, attempt: Attempt) -> None:
         """Cut the call when the client leaves; only once its body is read, as both read the same channel."""

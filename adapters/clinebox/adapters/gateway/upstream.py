@@ -10,11 +10,10 @@ from typing import Final, Self
 import httpx
 
 from clinebox.adapters.gateway.headers import Fields, request_fields
+from clinebox.domain.model_calls.faults import CLINE_SILENCE_LIMIT_S, SILENCE_TOLERANCE_S
 from clinebox.domain.preflight import shown_url
 from clinebox.domain.secrets.masker import Masker
 
-CLINE_PATIENCE_S: Final = 298.0
-"""Cline 3.0.57 to 3.0.65 leave after 300 s without a byte, by a clock that began a moment before ours."""
 KEEP_ALIVE_S: Final = 4.0
 """Idle upstream connections are dropped before the server's own 5 s (uvicorn, and so vLLM): a call sent
 into a connection that is just being closed would fail for no fault of the server."""
@@ -57,7 +56,7 @@ class Bounds:
     idle_s: float = 330.0
     """Without a byte from the upstream, or without the client taking one. Cline itself gives up after 300."""
     request_limit_bytes: int = 64 * 1024 * 1024
-    client_patience_s: float = CLINE_PATIENCE_S
+    client_patience_s: float = CLINE_SILENCE_LIMIT_S - SILENCE_TOLERANCE_S
     """A client that leaves after so long a silence gave up waiting: its call is recorded as a timeout."""
     keep_alive_s: float | None = None
     """Put an SSE comment into a stream that was silent for so long; None: never."""
@@ -79,7 +78,7 @@ class UpstreamClient:
             http2=upstream.http2,
             trust_env=upstream.trust_env,
             cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
-            timeout=httpx.Timeout(bounds.idle_s, connect=bounds.connect_s, pool=None),
+            timeout=httpx.Timeout(None, connect=bounds.connect_s),  # silence is `Patience`'s
             limits=httpx.Limits(
                 max_connections=None, max_keepalive_connections=None, keepalive_expiry=KEEP_ALIVE_S
             ),
