@@ -18,6 +18,7 @@ from clinebox.domain.secrets.masker import Masker
 FIRST_STATUS: Final = 200
 LAST_STATUS: Final = 599
 FIRST_ERROR: Final = 400
+BODILESS_STATUSES: Final = frozenset({204, 304})
 
 
 class Answer:
@@ -29,6 +30,8 @@ class Answer:
         self._keep_alive_s = keep_alive_s
         self._outlet: Outlet | None = None
         self._touch: Callable[[], None] = _nothing
+        self._left_bytes: int | None = None
+        """What is still to come of a length that was announced."""
         self.started = False
 
     @property
@@ -46,10 +49,13 @@ class Answer:
         mask = self._masker.stream() if status >= FIRST_ERROR else None
         if mask is not None:
             fields = without(fields, b"content-length")
+        # An end is recorded before the client can know of it: whoever reads the records after Cline ended
+        # finds them whole. With a length announced, the client knows with the last byte.
+        self._left_bytes = _announced_bytes(response, fields)
+        self._finish_if_all(attempt)
         await self._send(start_message(status, fields))
         self.started = True
         await self._pass_body(response, attempt, self._new_outlet(fields), mask)
-        # Recorded before the client can know: whoever reads the records after Cline ended finds them whole.
         attempt.finished()
         await self._send(body_message(b"", more=False))
 
@@ -63,12 +69,19 @@ class Answer:
                 async for chunk in response.stream:  # type: ignore[union-attr]
                     self._touch()
                     attempt.received(chunk)
+                    if self._left_bytes is not None:
+                        self._left_bytes -= len(chunk)
+                        self._finish_if_all(attempt)
                     await outlet.put(chunk if mask is None else mask.feed(chunk))
             except httpx.TransportError as error:
                 raise UpstreamError(fault_of(error)) from None
             finally:
                 if mask is not None:
                     await outlet.put(mask.cut())
+
+    def _finish_if_all(self, attempt: Attempt) -> None:
+        if self._left_bytes == 0:
+            attempt.finished()
 
     def _new_outlet(self, fields: Fields) -> Outlet:
         """What sends the body: with comments between where they are wanted and it is a stream."""
@@ -95,6 +108,14 @@ def _check_passable(status: int, fields: Fields) -> None:
         raise UpstreamError(UpstreamFault.BAD_STATUS)
     if 300 <= status < FIRST_ERROR and field(fields, b"location") is not None:  # noqa: PLR2004 - RFC 9110 §15.4
         raise UpstreamError(UpstreamFault.REDIRECT)
+
+
+def _announced_bytes(response: httpx.Response, fields: Fields) -> int | None:
+    """The length of the body that follows (RFC 9112 §6.3); None where its end is marked otherwise."""
+    if response.request.method == "HEAD" or response.status_code in BODILESS_STATUSES:
+        return 0
+    announced = field(fields, b"content-length")
+    return int(announced) if announced is not None and announced.isdigit() else None
 
 
 def _nothing() -> None:

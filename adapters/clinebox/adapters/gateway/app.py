@@ -69,6 +69,7 @@ class Gateway:
             self._upstream.below_prefix(options.prefix),
             options,
             clock=self._clock,
+            cover_key=self._client.masker.mask_text,
             forget=self._sessions.end,
         )
         self._sessions.add(token, session)

@@ -58,17 +58,19 @@ class Attempt:
         path: str,
         *,
         clock: Clock,
-        mask: NewMaskStream | None,
+        capture: NewMaskStream | None,
+        cover_key: Callable[[str], str],
         on_end: Callable[[Attempt], None],
     ) -> None:
         self._monotonic = clock.monotonic
         self._epoch = clock.wall() - clock.monotonic()
         self._call = ModelCall(number, path, CallTimes(received_at_s=self._now()), method=method)
+        self._cover_key = cover_key
         self._on_end = on_end
         self._observer: ResponseObserver | None = None
         self._decode: Callable[[bytes], bytes] | None = None
         self._request: list[bytes] | None = [] if self._call.is_completion else None
-        self._captured = None if mask is None else (Capture(mask()), Capture(mask()))
+        self._captured = None if capture is None else (Capture(capture()), Capture(capture()))
         self._request_bytes = 0
         self._response_bytes = 0
         self._first_byte_at_s: float | None = None
@@ -196,8 +198,15 @@ class Attempt:
             phase=phase_at(times, now_s),
             request_bytes=self._request_bytes,
             response_bytes=self._response_bytes,
-            response=ObservedResponse() if self._observer is None else self._observer.facts(),
+            response=self._facts(),
         )
+
+    def _facts(self) -> ObservedResponse:
+        """What the body said so far; some servers quote the key in an error."""
+        facts = ObservedResponse() if self._observer is None else self._observer.facts()
+        if facts.error is None or facts.error.message is None:
+            return facts
+        return replace(facts, error=replace(facts.error, message=self._cover_key(facts.error.message)))
 
     def bodies(self) -> CapturedBodies | None:
         """Both bodies as far as they are kept, masked; None where they are not captured."""
@@ -213,8 +222,12 @@ class Attempt:
         self._life = life
 
     def cut(self, by: Cut) -> None:
-        """End it from outside, at once; nothing happens to one that is over."""
-        if self._life is not None and self.cut_by is None:
+        """End it from outside, at once; nothing happens to one that is over.
+
+        A session's end spares what is answered: the client may have it all, and use the connection again.
+        """
+        spared = by is Cut.SESSION_ENDED and self.has_ended
+        if self._life is not None and self.cut_by is None and not spared:
             self.cut_by = by
             self._life.reschedule(asyncio.get_running_loop().time())
 

@@ -58,7 +58,7 @@ def fault_of(error: httpx.TransportError) -> UpstreamFault:
 
 
 def _connect_fault(error: BaseException) -> UpstreamFault:
-    causes = list(_causes(error))
+    causes = list(causes_of(error))
     if any(isinstance(cause, ssl.SSLError) for cause in causes):
         return UpstreamFault.TLS
     if any(isinstance(cause, socket.gaierror) for cause in causes):
@@ -66,7 +66,7 @@ def _connect_fault(error: BaseException) -> UpstreamFault:
     return UpstreamFault.REFUSED
 
 
-def _causes(error: BaseException | None) -> Iterator[BaseException]:
+def causes_of(error: BaseException | None) -> Iterator[BaseException]:
     """The error and what it was raised from; at most 16, should somebody tie a ring."""
     for _ in range(16):
         if error is None:

@@ -49,6 +49,11 @@ def response_fields(received: Iterable[tuple[bytes, bytes]]) -> Fields:
     return _end_to_end(received, _OF_THE_UPSTREAM)
 
 
+def is_header_word(key: str) -> bool:
+    """Whether a header can carry a key, as one word."""
+    return bool(key) and all("!" <= char <= "~" for char in key)
+
+
 def field(fields: Iterable[tuple[bytes, bytes]], name: bytes) -> bytes | None:
     """The first value of a field; `name` in lower case."""
     return next((value for key, value in fields if key.lower() == name), None)

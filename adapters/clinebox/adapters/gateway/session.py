@@ -35,12 +35,14 @@ class GatewaySession:
         options: SessionOptions,
         *,
         clock: Clock,
+        cover_key: Callable[[str], str],
         forget: Callable[[str], None],
     ) -> None:
         self.token = token
         self.upstream_url = upstream_url
         self._options = options
         self._clock = clock
+        self._cover_key = cover_key
         self._forget = forget
         self._ended: list[ModelCall] = []
         self._live: dict[int, Attempt] = {}
@@ -78,7 +80,8 @@ class GatewaySession:
             method,
             f"/v1{below}",
             clock=self._clock,
-            mask=self._options.capture,
+            capture=self._options.capture,
+            cover_key=self._cover_key,
             on_end=self._note,
         )
         self._live[attempt.number] = attempt

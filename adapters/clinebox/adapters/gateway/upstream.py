@@ -9,7 +9,7 @@ from typing import Final, Self
 
 import httpx
 
-from clinebox.adapters.gateway.headers import Fields, request_fields
+from clinebox.adapters.gateway.headers import Fields, is_header_word, request_fields
 from clinebox.domain.model_calls.faults import CLINE_SILENCE_LIMIT_S, SILENCE_TOLERANCE_S
 from clinebox.domain.preflight import shown_url
 from clinebox.domain.secrets.masker import Masker
@@ -36,7 +36,7 @@ class Upstream:
 
     def __post_init__(self) -> None:
         checked_base_url(self.base_url)
-        if self.key is not None and not _is_header_word(self.key):
+        if self.key is not None and not is_header_word(self.key):
             raise ValueError("the model server's key has a character that no HTTP header can carry")
 
     def below_prefix(self, prefix: str) -> str:
@@ -134,7 +134,3 @@ def checked_base_url(base_url: str) -> str:
             "the key by its environment variable"
         )
     return base_url
-
-
-def _is_header_word(key: str) -> bool:
-    return bool(key) and all("!" <= char <= "~" for char in key)
