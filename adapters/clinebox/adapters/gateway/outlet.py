@@ -27,7 +27,7 @@ class Outlet:
         self._pieces: list[bytes] = []
         self._held_bytes = 0
         self._tail = b"\n\n"
-        self._closed = False
+        self._closed = self._over = False
         self._news = asyncio.Event()
         self._room = asyncio.Event()
         self._room.set()
@@ -38,16 +38,25 @@ class Outlet:
         return self._held_bytes > 0
 
     async def put(self, piece: bytes) -> None:
-        """Take a piece; wait for room where too much is held."""
+        """Take a piece; wait for room where too much is held. BrokenPipeError once sending failed."""
         self._pieces.append(piece)
         self._held_bytes += len(piece)
         self._news.set()
         if self._held_bytes >= ROOM_BYTES:
             self._room.clear()
             await self._room.wait()
+        if self._over:
+            raise BrokenPipeError("the client takes no more")
 
     async def run(self) -> None:
         """Send what comes, until closed and all is sent."""
+        try:
+            await self._send_what_comes()
+        finally:
+            self._over = True
+            self._room.set()
+
+    async def _send_what_comes(self) -> None:
         while self._pieces or not self._closed:
             if not self._pieces:
                 await self._wait_for_news()
@@ -77,15 +86,18 @@ class Outlet:
 async def flowing(outlet: Outlet) -> AsyncIterator[Outlet]:
     """Run an outlet beside the body; what it holds is sent in the end, also when the body raised.
 
-    A cancelled body sends no more.
+    A cancelled body sends no more: the client may be the one who takes nothing.
     """
     sending = asyncio.get_running_loop().create_task(outlet.run())
     try:
         try:
             yield outlet
-        finally:
+        except Exception:
             outlet.close()
             await sending
+            raise
+        outlet.close()
+        await sending
     finally:
         sending.cancel()
         await asyncio.wait((sending,))
