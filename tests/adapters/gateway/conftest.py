@@ -95,7 +95,12 @@ class Stage:
         return self.session.base_url(self.address.url)
 
     async def ask(
-        self, path: str = "/chat/completions", *, base_url: str | None = None, method: str = "POST", **more: Any
+        self,
+        path: str = "/chat/completions",
+        *,
+        base_url: str | None = None,
+        method: str = "POST",
+        **more: Any,
     ) -> Answer:
         """One request, read to its end, whole or broken."""
         if method == "POST" and not {"json", "content"} & more.keys():
@@ -131,7 +136,9 @@ class Stage:
         """The bytes of a POST."""
         data = json.dumps(REQUEST).encode() if body is None else body
         target = path or f"/s/{self.session.token}/v1/chat/completions"
-        return f"POST {target} HTTP/1.1\r\nHost: x\r\n{head}Content-Length: {len(data)}\r\n\r\n".encode() + data
+        return (
+            f"POST {target} HTTP/1.1\r\nHost: x\r\n{head}Content-Length: {len(data)}\r\n\r\n".encode() + data
+        )
 
 
 StageFactory = Callable[..., AbstractAsyncContextManager[Stage]]
@@ -147,7 +154,10 @@ async def _stage(
     **more: Any,
 ) -> AsyncIterator[Stage]:
     gateway = Gateway(Upstream(base_url, key, trust_env=False), bounds=bounds, **more)
-    async with serve_gateway(gateway) as address, httpx.AsyncClient(trust_env=False, timeout=PATIENCE_S) as http:
+    async with (
+        serve_gateway(gateway) as address,
+        httpx.AsyncClient(trust_env=False, timeout=PATIENCE_S) as http,
+    ):
         ended: list[ModelCall] = []
         told = SessionOptions(**{"on_end": lambda call, _: ended.append(call), **(options or {})})
         yield Stage(gateway, address, gateway.open_session(told), http, ended)

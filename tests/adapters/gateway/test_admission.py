@@ -85,7 +85,8 @@ def test_a_path_that_could_mean_another_place_is_no_target(path: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    "below", ["", "/chat/completions", "/responses", "/models", "/models/Qwen:7b@v1", "/a/b/c...", "/files/%C3%A9"]
+    "below",
+    ["", "/chat/completions", "/responses", "/models", "/models/Qwen:7b@v1", "/a/b/c...", "/files/%C3%A9"],
 )
 def test_a_path_below_v1_is_a_target_as_it_stands(below: str) -> None:
     target = parse_target(f"/s/t-_9/v1{below}".encode())
@@ -111,7 +112,8 @@ async def test_nothing_but_a_session_s_path_reaches_the_upstream(
     async with byte_server(ok()) as (upstream, url), stage(url) as on:
         port = url.split(":")[2].split("/")[0]
         said = await on.raw(
-            line.format(port=port, token=on.session.token).encode() + b"\r\nHost: x\r\nConnection: close\r\n\r\n"
+            line.format(port=port, token=on.session.token).encode()
+            + b"\r\nHost: x\r\nConnection: close\r\n\r\n"
         )
         assert said.startswith(b"HTTP/1.1 404 ")
         assert b"x-clinebox-gateway: no_such_path\r\n" in said
@@ -130,7 +132,9 @@ async def test_what_would_echo_the_key_or_leave_http_is_refused(
         assert upstream.seen == []
 
 
-async def test_http_1_0_is_refused_since_a_cut_would_look_like_an_end(stage: Any, byte_server: Any, ok: Any) -> None:
+async def test_http_1_0_is_refused_since_a_cut_would_look_like_an_end(
+    stage: Any, byte_server: Any, ok: Any
+) -> None:
     async with byte_server(ok()) as (upstream, url), stage(url) as on:
         said = await on.raw(f"GET /s/{on.session.token}/v1/models HTTP/1.0\r\nHost: x\r\n\r\n".encode())
         assert b" 505 " in said.split(b"\r\n")[0]

@@ -79,7 +79,9 @@ async def test_a_fault_is_recorded_as_what_it_was_and_looks_to_the_client_like_i
     async with scripted(turn, bounds=SHORT) as (_, stage):
         answer = await stage.ask()
         call = stage.call
-    text = answer.text if answer.status == 200 and not row.fault.startswith(("html", "json", "malf")) else None
+    text = (
+        answer.text if answer.status == 200 and not row.fault.startswith(("html", "json", "malf")) else None
+    )
     assert (answer.status, answer.marker, answer.error) == row.client[:3]
     assert text is None or text == row.client[3]
     assert (call.http_status, call.end, call.phase) == (row.http_status, row.end, CallPhase.ENDED)
@@ -171,7 +173,9 @@ async def test_a_server_without_tls_is_a_refusal_where_tls_is_asked_for(stage: A
 
 
 @pytest.mark.parametrize("status", ["600 Odd", "999 Odder"])
-async def test_a_status_that_is_none_of_http_is_not_passed_on(stage: Any, byte_server: Any, status: str) -> None:
+async def test_a_status_that_is_none_of_http_is_not_passed_on(
+    stage: Any, byte_server: Any, status: str
+) -> None:
     async with byte_server(f"HTTP/1.1 {status}\r\ncontent-length: 0\r\n\r\n".encode()) as (_, url):
         async with stage(url) as on:
             answer = await on.ask()
@@ -182,7 +186,11 @@ async def test_a_status_that_is_none_of_http_is_not_passed_on(stage: Any, byte_s
 async def test_bytes_that_are_no_http_are_an_upstream_that_broke(stage: Any, byte_server: Any) -> None:
     async with byte_server(b"\x00\xff not http\r\n\r\n") as (_, url), stage(url) as on:
         answer = await on.ask()
-        assert (answer.status, answer.marker, on.call.end) == (502, "upstream_closed", CallEnd.UPSTREAM_CLOSED)
+        assert (answer.status, answer.marker, on.call.end) == (
+            502,
+            "upstream_closed",
+            CallEnd.UPSTREAM_CLOSED,
+        )
 
 
 async def test_after_an_error_the_next_call_on_the_same_connection_is_answered(scripted: Any) -> None:
@@ -190,7 +198,7 @@ async def test_after_an_error_the_next_call_on_the_same_connection_is_answered(s
     async with scripted(*turns) as (_, stage):
         answers = [await stage.ask() for _ in range(3)]
         wrong = await stage.ask(base_url=f"{stage.address.url}/s/wrong/v1")
-        connections = [c for c in stage.http._transport._pool.connections]  # noqa: SLF001
+        connections = [c for c in stage.http._transport._pool.connections]
     assert [answer.status for answer in answers] == [500, 200, 200]
     assert (answers[2].text, wrong.status) == ("again", 401)
     assert len(connections) == 1

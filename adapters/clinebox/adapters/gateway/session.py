@@ -37,6 +37,7 @@ class GatewaySession:
         clock: Clock,
         cover_key: Callable[[str], str],
         forget: Callable[[str], None],
+        on_end: Callable[[ModelCall], None] | None,
     ) -> None:
         self.token = token
         self.upstream_url = upstream_url
@@ -44,6 +45,7 @@ class GatewaySession:
         self._clock = clock
         self._cover_key = cover_key
         self._forget = forget
+        self._gateway_on_end = on_end
         self._ended: list[ModelCall] = []
         self._live: dict[int, Attempt] = {}
         self._count = 0
@@ -55,6 +57,11 @@ class GatewaySession:
     def sampling(self) -> Sampling:
         """The fields that are set in its requests."""
         return self._options.sampling
+
+    @property
+    def live_call_count(self) -> int:
+        """How many of its calls are under way."""
+        return sum(not attempt.has_ended for attempt in self._live.values())
 
     def base_url(self, address: str) -> str:
         """What Cline takes as its base URL, where `address` is how it reaches the gateway (`http://host:port`)."""
@@ -94,5 +101,7 @@ class GatewaySession:
     def _note(self, attempt: Attempt) -> None:
         call = attempt.record()
         self._ended.append(call)
+        if self._gateway_on_end is not None:
+            self._gateway_on_end(call)
         if self._options.on_end is not None:
             self._options.on_end(call, attempt.bodies())
