@@ -109,7 +109,14 @@ def test_a_name_without_an_address_is_told_by_its_class() -> None:
 
 @pytest.mark.parametrize(
     "base_url",
-    ["", "host:8000/v1", "ftp://host/v1", "http:///v1", "http://user:sk-pass-0123456789@host/v1", "http://h/v1?k=v"],
+    [
+        "",
+        "host:8000/v1",
+        "ftp://host/v1",
+        "http:///v1",
+        "http://user:sk-pass-0123456789@host/v1",
+        "http://h/v1?k=v",
+    ],
 )
 def test_an_address_that_is_none_is_unresolved_and_shows_no_credential(base_url: str) -> None:
     seen = asyncio.run(_awaited(probe(base_url)))
