@@ -176,11 +176,11 @@ async def test_a_server_without_tls_is_a_refusal_where_tls_is_asked_for(stage: A
 async def test_a_status_that_is_none_of_http_is_not_passed_on(
     stage: Any, byte_server: Any, status: str
 ) -> None:
-    async with byte_server(f"HTTP/1.1 {status}\r\ncontent-length: 0\r\n\r\n".encode()) as (_, url):
-        async with stage(url) as on:
-            answer = await on.ask()
-            assert (answer.status, answer.marker) == (502, "upstream_bad_status")
-            assert on.call.gateway_status == 502
+    reply = f"HTTP/1.1 {status}\r\ncontent-length: 0\r\n\r\n".encode()
+    async with byte_server(reply) as (_, url), stage(url) as on:
+        answer = await on.ask()
+        assert (answer.status, answer.marker) == (502, "upstream_bad_status")
+        assert on.call.gateway_status == 502
 
 
 async def test_bytes_that_are_no_http_are_an_upstream_that_broke(stage: Any, byte_server: Any) -> None:
@@ -198,7 +198,7 @@ async def test_after_an_error_the_next_call_on_the_same_connection_is_answered(s
     async with scripted(*turns) as (_, stage):
         answers = [await stage.ask() for _ in range(3)]
         wrong = await stage.ask(base_url=f"{stage.address.url}/s/wrong/v1")
-        connections = [c for c in stage.http._transport._pool.connections]
+        connections = list(stage.http._transport._pool.connections)
     assert [answer.status for answer in answers] == [500, 200, 200]
     assert (answers[2].text, wrong.status) == ("again", 401)
     assert len(connections) == 1

@@ -19,7 +19,7 @@ from clinebox.domain.secrets.masker import Masker
 
 KEY = "sk-the-real-key-0123456789"
 SSE = (
-    b'data: {"id":"c","model":"m","choices":[{"index":0,"delta":{"content":"hi"},"finish_reason":"stop"}]}\n\n'
+    b'data: {"id":"c","model":"m","choices":[{"delta":{"content":"hi"},"finish_reason":"stop"}]}\n\n'
     b"data: [DONE]\n\n"
 )
 
@@ -138,17 +138,19 @@ async def test_a_cookie_of_one_session_is_not_sent_for_another(stage: Any, byte_
 async def test_a_redirect_is_neither_followed_nor_passed_on(
     stage: Any, byte_server: Any, ok: Any, status: int
 ) -> None:
-    async with byte_server(ok(head=["location: http://evil.example/"], status=f"{status} Moved")) as (
-        upstream,
-        url,
+    async with (
+        byte_server(ok(head=["location: http://evil.example/"], status=f"{status} Moved")) as (
+            upstream,
+            url,
+        ),
+        stage(url) as on,
     ):
-        async with stage(url) as on:
-            answer = await on.ask()
-            assert (answer.status, answer.marker) == (502, "upstream_redirect")
-            assert "location" not in answer.headers
-            assert b"evil" not in answer.raw
-            assert (on.call.http_status, on.call.gateway_status) == (status, 502)
-            assert len(upstream.seen) == 1
+        answer = await on.ask()
+        assert (answer.status, answer.marker) == (502, "upstream_redirect")
+        assert "location" not in answer.headers
+        assert b"evil" not in answer.raw
+        assert (on.call.http_status, on.call.gateway_status) == (status, 502)
+        assert len(upstream.seen) == 1
 
 
 async def test_a_key_that_an_error_quotes_is_covered(
@@ -225,8 +227,7 @@ async def test_sampling_fields_are_set_and_recorded(stage: Any, byte_server: Any
         bodies = [seen.body for seen in upstream.seen]
         calls = on.session.records()
     assert bodies == [
-        b'{"model":"m", "stream": true,"temperature": 0.0,  "messages":[{"role":"user","content":"\xc3\xa9"}],'
-        b'"top_p":0.9,"seed":7,"max_tokens":512 }',
+        body.replace(b": 1,", b": 0.0,").replace(b" }", b',"top_p":0.9,"seed":7,"max_tokens":512 }'),
         b'{"input":[1,2],"temperature":0.0,"top_p":0.9,"seed":7,"max_output_tokens":512}',
         b'{"input":"x"}',
         b"no JSON",
@@ -318,7 +319,7 @@ async def test_a_damaged_or_unknown_coding_passes_and_reads_as_no_answer(
 
 async def test_captured_bodies_are_masked_and_bounded(stage: Any, byte_server: Any, ok: Any) -> None:
     kept: list[CapturedBodies] = []
-    secret = "hunter2-hunter2"
+    secret = "hunter2-hunter2"  # noqa: S105 - a sample
     options = {"capture": Masker([secret]).stream, "on_end": lambda _, bodies: kept.append(bodies)}
     big = b"z" * (1024 * 1024 - 3) + secret.encode() + b"behind"
     async with byte_server(ok(big)) as (_, url), stage(url, options=options) as on:

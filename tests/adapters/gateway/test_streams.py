@@ -252,43 +252,31 @@ async def test_pieces_come_as_they_are_sent(stage: Any, byte_server: Any) -> Non
         writer.close()
 
 
-async def test_a_request_s_body_streams_up_while_it_comes(
-    stage: Any, byte_server: Any, ok: Any, wait_until: Any
-) -> None:
-    arrived: list[bytes] = []
+async def test_a_request_s_body_streams_up_while_it_comes(stage: Any, ok: Any) -> None:
+    first_came = asyncio.Event()
+    arrived = b""
 
-    async def answer_after_body(_: Any, writer: asyncio.StreamWriter) -> None:
+    async def read_as_it_comes(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal arrived
+        while not arrived.endswith(b"0\r\n\r\n"):
+            arrived += await reader.read(65_536)
+            if b"first" in arrived:
+                first_came.set()
         writer.write(ok())
-
-    class Watching(asyncio.StreamReader):
-        def feed_data(self, data: bytes) -> None:
-            arrived.append(data)
-            super().feed_data(data)
+        writer.close()
 
     async def pieces() -> AsyncIterator[bytes]:
         yield b"first"
-        await wait_until(lambda: any(b"first" in data for data in arrived))
+        async with asyncio.timeout(PATIENCE_S):
+            await first_came.wait()
         yield b"second"
 
-    async with byte_server(answer_after_body) as (upstream, _):
-        loop = asyncio.get_running_loop()
-
-        def protocol() -> asyncio.StreamReaderProtocol:
-            return asyncio.StreamReaderProtocol(Watching(), welcome)
-
-        tasks: set[asyncio.Task[None]] = set()
-
-        def welcome(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            tasks.add(loop.create_task(upstream.serve(reader, writer)))
-
-        server = await loop.create_server(protocol, "127.0.0.1", 0)
-        async with stage(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1") as on:
-            answer = await on.ask(content=pieces())
-        server.close()
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-    assert (answer.status, upstream.seen[0].body) == (200, b"firstsecond")
+    server = await asyncio.start_server(read_as_it_comes, "127.0.0.1", 0)
+    async with server, stage(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1") as on:
+        answer = await on.ask(content=pieces())
+    assert answer.status == 200
+    assert b"5\r\nfirst\r\n" in arrived
+    assert b"6\r\nsecond\r\n" in arrived
 
 
 async def test_a_slow_reader_slows_only_itself(stage: Any, byte_server: Any) -> None:
@@ -414,9 +402,12 @@ async def test_what_is_held_is_sent_before_the_error_of_the_body() -> None:
         await asyncio.sleep(0)
         sent.append(piece)
 
-    with pytest.raises(ValueError, match="broken"):
+    async def body() -> None:
         async with flowing(Outlet(send)) as outlet:
             await outlet.put(b"a")
             await outlet.put(b"b")
             raise ValueError("broken")
+
+    with pytest.raises(ValueError, match="broken"):
+        await body()
     assert b"".join(sent) == b"ab"
