@@ -103,7 +103,7 @@ class Gateway:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request. Raises AbortedError where the client must see a cut."""
         if scope["type"] != "http":
-            raise NotImplementedError(f"the gateway speaks HTTP only, not {scope['type']}")
+            raise RuntimeError(f"the gateway speaks HTTP only, not {scope['type']}")
         head = head_of(scope)
         if head.raw_path == HEALTH_PATH:
             await _send_health(send)
