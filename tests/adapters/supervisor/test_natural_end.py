@@ -11,7 +11,8 @@ if TYPE_CHECKING:
     from tests.adapters.supervisor.conftest import Bench
 
 SERVICES = """
-started() { until [[ $(tr '\\0' ' ' < /proc/$1/cmdline) == *sleep\\ $2* ]]; do :; done; }
+shopt -s extglob
+started() { until [[ $(tr '\\0' ' ' < /proc/$1/cmdline) == *([!\\ ])sleep\\ $2\\  ]]; do :; done; }
 setsid sleep 3141 &
 started $! 3141
 env -i /bin/sleep 3142 &
