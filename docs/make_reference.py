@@ -28,7 +28,21 @@ def reference() -> str:
 def _entry(name: str, thing: object) -> str:
     module = inspect.getmodule(thing)
     where = "" if module is None else f"\nfrom `{module.__name__}`\n"
-    return f"## {name}\n\n```python\n{_signature(name, thing)}\n```\n\n{inspect.getdoc(thing) or ''}\n{where}"
+    head = f"## {name}\n\n```python\n{_signature(name, thing)}\n```\n\n{inspect.getdoc(thing) or ''}\n{where}"
+    return head + "".join(_method(method, what) for method, what in _methods(thing))
+
+
+def _methods(thing: object) -> list[tuple[str, object]]:
+    """Public methods and properties that a class defines itself, enumerations aside."""
+    if not isinstance(thing, type) or isinstance(thing, EnumMeta):
+        return []
+    own = [(name, what) for name, what in vars(thing).items() if not name.startswith("_")]
+    return [(name, what) for name, what in own if inspect.isfunction(what) or isinstance(what, property)]
+
+
+def _method(name: str, what: object) -> str:
+    shown = name if isinstance(what, property) else _signature(name, what)
+    return f"\n- `{shown}`: {(inspect.getdoc(what) or '').splitlines()[0]}\n"
 
 
 def _signature(name: str, thing: object) -> str:

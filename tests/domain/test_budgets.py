@@ -40,6 +40,13 @@ def test_a_provider_budget_always_outlasts_the_run_and_its_cleanup(run_s: float,
     assert provider_budget_s(run_s, cleanup_s).unwrap() >= run_s + 3 * cleanup_s + 29.9
 
 
+@pytest.mark.parametrize(
+    "value", [10**400, -(10**400), 10**5000, True], ids=["1e400", "-1e400", "1e5000", "true"]
+)
+def test_what_python_takes_for_a_number_and_no_clock_does_is_refused(value: int) -> None:
+    assert "give a number of seconds" in checked_budget_s("run timeout", value).failure().message
+
+
 @pytest.mark.parametrize("value", UNUSABLE)
 def test_what_is_no_duration_is_refused_with_its_value(value: float) -> None:
     message = checked_budget_s("run timeout", value).failure().message

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Final
 
@@ -34,14 +33,17 @@ class BudgetFailure:
 def checked_budget_s(name: str, value_s: float) -> Result[float, BudgetFailure]:
     """The value itself when it is a usable number of seconds.
 
-    Failure when it is nan, infinite, zero, negative or over 1e9.
+    Failure when it is nan, infinite, zero, negative or over 1e9; `True` is no number of seconds.
 
     >>> checked_budget_s("run timeout", -1.0).failure().message
     'run timeout is -1.0 s: give a number of seconds above 0 and at most 1e9'
     """
-    if math.isfinite(value_s) and 0 < value_s <= LONGEST_S:
+    # The comparison alone refuses nan and infinity, and an integer too large for `math.isfinite`.
+    if not isinstance(value_s, bool) and 0 < value_s <= LONGEST_S:
         return Success(float(value_s))
-    message = f"{name} is {value_s!r} s: give a number of seconds above 0 and at most 1e9"
+    many_digits = isinstance(value_s, int) and abs(value_s) > LONGEST_S
+    shown = "an integer of many digits" if many_digits else repr(value_s)
+    message = f"{name} is {shown} s: give a number of seconds above 0 and at most 1e9"
     return Failure(BudgetFailure(name, message))
 
 

@@ -105,3 +105,8 @@ def test_no_text_makes_it_raise_also_with_lone_surrogates(secret: str) -> None:
 
 def test_a_byte_that_is_not_utf8_comes_from_the_environment_as_it_went_in() -> None:
     assert b"caf\xe9-secret" in forms_of(b"caf\xe9-secret".decode("utf-8", "surrogateescape"))
+
+
+def test_a_slash_that_json_may_escape_is_recognised() -> None:
+    """RFC 8259 section 7 allows `\\/`, and PHP writes it."""
+    assert covered("sk-AbCd1234/+=x", rb'{"key":"sk-AbCd1234\/+=x"}')

@@ -72,10 +72,11 @@ def _text_forms(part: str) -> Iterator[bytes]:
 
 
 def _json_forms(text: str) -> Iterator[str]:
-    """Inside a JSON string (RFC 8259 section 7): raw and escaped non-ASCII, and Go's HTML-safe variant."""
-    yield json.dumps(text, ensure_ascii=False)[1:-1]
+    """Inside a JSON string (RFC 8259 section 7): as is, ASCII alone, PHP's slash, Go's HTML-safe one."""
+    unescaped = json.dumps(text, ensure_ascii=False)[1:-1]
     escaped = json.dumps(text)[1:-1]
-    yield escaped
+    yield from (unescaped, escaped)
+    yield from (unescaped.replace("/", "\\/"), escaped.replace("/", "\\/"))
     yield escaped.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
