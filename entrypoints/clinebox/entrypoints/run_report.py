@@ -39,6 +39,7 @@ def write_run(run: FinishedRun, writer: RunDirectoryWriter) -> None:
     writer.write_json(names.EVENTS, _events(run, occurrence=writer.path.name))
     facts = _run_facts(run, writer.path)
     writer.write_json(names.OUTCOME, outcome_file(judgement.outcome, run.verdict, judgement.facts, facts))
+    writer.release()
 
 
 def _run_facts(run: FinishedRun, run_directory: Path) -> dict[str, JsonValue]:

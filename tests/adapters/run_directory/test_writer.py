@@ -299,3 +299,12 @@ def test_a_line_over_the_decoders_bound_becomes_blank_and_stays_over_it(tmp_path
     blank = b" " * (LINE_LIMIT_BYTES + 1)
     written = (tmp_path / "run" / names.STDOUT).read_bytes()
     assert written == b"\n".join([b"a", longest, blank, b"b", blank]) + end
+
+
+def test_of_two_runs_that_found_it_empty_only_one_takes_it(tmp_path: Path) -> None:
+    first = RunDirectoryWriter.create(tmp_path, mask=bytes)
+    second = RunDirectoryWriter.create(tmp_path, mask=bytes)
+    assert is_successful(first)
+    assert "another run" in second.failure().message
+    first.unwrap().release()
+    assert is_successful(RunDirectoryWriter.create(tmp_path, mask=bytes))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,10 +32,17 @@ class WriteFailure:
 class RunDirectoryWriter:
     """One run's directory. Everything that is written passes `mask`; what failed stands in `failures`."""
 
-    def __init__(self, path: Path, mask: Mask, new_record_mask: Callable[[], Mask] | None = None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        mask: Mask,
+        new_record_mask: Callable[[], Mask] | None = None,
+        claim: int | None = None,
+    ) -> None:
         self.path = path
         self._mask = mask
         self._new_record_mask = new_record_mask
+        self._claim = claim
         self._failures: list[WriteFailure] = []
 
     @classmethod
@@ -45,18 +54,29 @@ class RunDirectoryWriter:
         `new_record_mask` makes the mask of one stdout: a secret may stand in pieces of several records
         (`secrets.record_stream`). Without it, each record is masked by itself.
 
+        It is claimed until `release`, so that of two runs that found it empty only one takes it.
         Failure(WriteFailure) when it is there and not empty, is no directory, or cannot be made or written.
         """
         try:
             path.mkdir(parents=True, exist_ok=True)
+            claim = _claimed(path)
             occupied = next(path.iterdir(), None)
+        except BlockingIOError:
+            return _refused(path, "another run has just taken it; give another --out")
         except FileExistsError:
             return _refused(path, "it is not a directory; give another --out")
         except OSError as error:
             return _refused(path, f"{error.strerror}; give another --out")
         if occupied is not None:
+            os.close(claim)
             return _refused(path, f"it is not empty (it holds {occupied.name!r}); give another --out")
-        return Success(cls(path, mask, new_record_mask))
+        return Success(cls(path, mask, new_record_mask, claim))
+
+    def release(self) -> None:
+        """Give up the claim: everything is written. It also ends with the process."""
+        if self._claim is not None:
+            os.close(self._claim)
+            self._claim = None
 
     @property
     def failures(self) -> tuple[WriteFailure, ...]:
@@ -91,6 +111,17 @@ class RunDirectoryWriter:
 
     def _failed(self, name: str, error: OSError) -> None:
         self._failures.append(WriteFailure(name, f"{name} could not be written: {error.strerror or error}"))
+
+
+def _claimed(path: Path) -> int:
+    """A lock on the directory itself, so that nothing of it lies in there (flock(2)); OSError when held."""
+    claim = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(claim, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(claim)
+        raise
+    return claim
 
 
 def outcome_file(
