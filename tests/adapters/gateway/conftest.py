@@ -32,7 +32,7 @@ from clinebox.domain.model_calls.record import ModelCall
 def _a_cancelled_connect_is_collected_here() -> Iterator[None]:
     """A connect of httpx that is cancelled in the moment in which it succeeds is left to the collector.
 
-    Seen once in 4,700 tests (anyio, asyncio's create_connection): its ResourceWarning then failed whatever test
+    Seen once in 4,700 tests (asyncio's create_connection): its ResourceWarning then failed whatever test
     ran next. That no task of the gateway's is left, each test asserts by itself.
     """
     yield
