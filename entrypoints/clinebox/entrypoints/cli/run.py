@@ -54,7 +54,6 @@ def run(
     Exit code: 0 the run may be graded, 1 it failed (or its verifier did), 2 bad usage, 130 interrupted.
     """
     work = run_options.workdir(workdir)
-    directory = run_options.run_directory(out, work)
     endpoint, played = _model(model_url, model, api_key_env, script)
     request = RunRequest(
         prompt=run_options.prompt(task),
@@ -68,7 +67,7 @@ def run(
     )
     program = Program(
         request=request,
-        directory=directory,
+        directory=run_options.run_directory(out, work),
         script=played,
         containment=sandbox.containment,
         tarball=run_options.tarball(cline_tarball),
