@@ -10,6 +10,10 @@ from hypothesis import strategies as st
 from returns.pipeline import is_successful
 
 from clinebox.domain.budgets import (
+    DEFAULT_CLEANUP_S,
+    DEFAULT_INSTALL_S,
+    DEFAULT_RUN_S,
+    DEFAULT_VERIFIER_S,
     LONGEST_S,
     checked_budget_s,
     cleanup_phase_s,
@@ -89,3 +93,7 @@ def test_the_shell_form_is_fixed_point_and_at_least_a_centisecond(value_s: float
 )
 def test_shell_form_examples(value_s: float, text: str) -> None:
     assert shell_seconds("x", value_s).unwrap() == text
+
+
+def test_the_budgets_that_nobody_named_are_those_of_the_documents() -> None:
+    assert (DEFAULT_RUN_S, DEFAULT_CLEANUP_S, DEFAULT_INSTALL_S, DEFAULT_VERIFIER_S) == (900, 10, 300, 600)

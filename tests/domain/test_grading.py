@@ -153,3 +153,18 @@ def test_every_finite_number_comes_back_from_either_file(end: Exited, number: fl
     assert grade(end, reward_txt=repr(number).encode()) == Success(number)
     assert grade(end, reward_json=json.dumps(number).encode()) == Success(number)
     assert grade(end, reward_json=json.dumps({"reward": number}).encode()) == Success(number)
+
+
+def test_only_white_space_is_taken_off_a_reward() -> None:
+    assert grade(Exited(0), reward_txt=b" \t1\r\n") == Success(1.0)
+    assert "'X1'" in sentence(Exited(0), reward_txt=b"X1")
+
+
+def test_a_reward_is_marked_as_cut_only_where_it_is() -> None:
+    assert sentence(Exited(0), reward_txt=b"x" * 60).endswith(f"'{'x' * 60}'")
+    assert sentence(Exited(0), reward_txt=b"x" * 61).endswith("…")
+
+
+def test_an_exit_code_stands_in_a_whole_sentence() -> None:
+    said = sentence(Exited(255))
+    assert said == "the verifier ended with exit code 255, which says neither yes (0) nor no (1 to 125)"

@@ -252,3 +252,20 @@ def test_only_explicit_causes_make_a_termination_failure() -> None:
         False,
         False,
     ]
+
+
+@pytest.mark.parametrize(
+    ("payload", "words"),
+    [
+        (b"null", "is no object but a null"),
+        (b"[]", "is no object but a list"),
+        (b'{"cleanup_confirmed":true}', "carries no nonce"),
+        (b'{"cleanup_confirmed":true,"nonce":"other"}', "carries another nonce than this session's"),
+    ],
+)
+def test_a_refusal_says_what_was_found(payload: bytes, words: str) -> None:
+    assert words in parse_cleanup_receipt(payload, expected_nonce="n").failure().message
+
+
+def test_a_receipt_is_written_as_utf_8_and_not_as_escapes() -> None:
+    assert "é".encode() in render_cleanup_receipt(CleanupReceipt(cleanup_confirmed=False, error="é"))
