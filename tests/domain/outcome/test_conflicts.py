@@ -1,4 +1,4 @@
-"""What contradicts itself is named, and what does not is left alone; found by mutating the rules themselves."""
+"""What contradicts itself is named, and what does not is left alone; found by mutating the rules."""
 
 from __future__ import annotations
 
