@@ -104,7 +104,7 @@ def test_429_for_good_is_a_retryable_failure_with_its_status(start: Any) -> None
             "retryable": True,
         }
         assert "reward" not in run.object
-        assert run.object["evidence"][0]["source"] == "cline.log"
+        assert run.object["evidence"][0]["source"] == "model_calls.jsonl"
         assert not (run.out / "verifier.txt").exists()
 
 
@@ -128,11 +128,17 @@ def test_a_stream_without_a_finish_reason_fails_on_the_new_version(start: Any) -
     assert fields(run, "status", "reason") == {"status": "failed", "reason": "model_transport"}
 
 
-def test_a_stream_without_a_finish_reason_is_flagged_on_the_old_version(start: Any) -> None:
+def test_a_stream_without_a_finish_reason_fails_on_the_old_version_by_the_gateway_alone(start: Any) -> None:
+    """3.0.57 calls it completed; without the gateway's record only a flag can be had."""
     cut = {"text": "Half an ans", "finish_reason": None, "usage": None, "done": False}
-    run = start("Go.", turns=[command("true"), cut], version=OLD).finish()
-    assert fields(run, "status", "reason") == {"status": "completed", "reason": "finished"}
-    assert "stream_maybe_truncated" in run.object["flags"]
+    turns = [command("true"), cut]
+    watched = start("Go.", turns=turns, version=OLD, name="watched")
+    direct = start("Go.", "--no-gateway", turns=turns, version=OLD, name="direct").finish()
+    run = watched.finish()
+    assert fields(run, "status", "reason") == {"status": "failed", "reason": "model_transport"}
+    assert fields(direct, "status", "reason") == {"status": "completed", "reason": "finished"}
+    assert "stream_maybe_truncated" in direct.object["flags"]
+    assert not (direct.out / "model_calls.jsonl").exists()
 
 
 @BOTH
@@ -168,14 +174,23 @@ def test_a_deadline_in_the_middle_of_a_tool_is_graded_and_leaves_no_process(
     assert processes_with(long_s) == []
 
 
-def test_a_deadline_before_any_output_is_no_transport_fault_and_never_graded(start: Any) -> None:
+@pytest.mark.parametrize(
+    ("way", "reason", "kind"),
+    [
+        ("--gateway", "model_transport", "model_transport_error"),
+        ("--no-gateway", "deadline_before_output", "unknown"),
+    ],
+)
+def test_a_deadline_before_any_output_is_the_models_only_where_the_gateway_saw_it_wait(
+    start: Any, way: str, reason: str, kind: str
+) -> None:
     turn = {"fault": "hang_before_headers"}
-    run = start("Go.", "--timeout", "8", "--verify", "true", turns=[turn]).finish()
+    run = start("Go.", "--timeout", "8", "--verify", "true", way, turns=[turn]).finish()
     assert run.exit_code == 1
     assert fields(run, "status", "reason", "failure_kind", "timed_out", "gradable", "retryable") == {
         "status": "failed",
-        "reason": "deadline_before_output",
-        "failure_kind": "unknown",
+        "reason": reason,
+        "failure_kind": kind,
         "timed_out": True,
         "gradable": False,
         "retryable": True,

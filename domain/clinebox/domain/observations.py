@@ -15,6 +15,8 @@ from clinebox.domain.cline.transcript_model import (
     Transcript,
 )
 from clinebox.domain.json_value import JsonValue
+from clinebox.domain.model_calls.record import ModelCall
+from clinebox.domain.model_calls.turns import JoinedCall
 from clinebox.domain.outcome.model import Outcome, Status, StoppedBy
 from clinebox.domain.ports import SandboxDescription
 from clinebox.domain.receipt import CleanupReceipt
@@ -32,6 +34,8 @@ class Observed:
     transcript: Transcript | None
     receipt: CleanupReceipt | None
     sandbox: SandboxDescription | None
+    model_calls: tuple[JoinedCall, ...] | None = None
+    """What the gateway saw; None where none was used."""
 
 
 def observation_bundle(observed: Observed) -> JsonValue:
@@ -47,11 +51,12 @@ def _invocations(observed: Observed) -> Iterator[JsonValue]:
     if observed.transcript is None:
         return
     for agent in observed.transcript.invocations:
-        yield _invocation(agent, observed.outcome)
+        yield _invocation(agent, observed)
         yield from _tool_calls(agent, observed.sandbox)
 
 
-def _invocation(agent: Invocation, outcome: Outcome) -> JsonValue:
+def _invocation(agent: Invocation, observed: Observed) -> JsonValue:
+    outcome = observed.outcome
     lead = agent.parent_invocation_id is None
     status = _lead_status(outcome) if lead else agent.status
     return {
@@ -62,8 +67,21 @@ def _invocation(agent: Invocation, outcome: Outcome) -> JsonValue:
         "status": status.value,
         "duration_ms": _duration_ms(agent),
         "error_type": outcome.failure_kind if lead else None,
-        "model_calls": [],
+        "model_calls": [
+            _model_call(each.call)
+            for each in observed.model_calls or ()
+            if each.turn is not None and each.turn.invocation_id == agent.invocation_id
+        ],
         "conversation": None,
+    }
+
+
+def _model_call(call: ModelCall) -> JsonValue:
+    """`model_call_id` is its number in `model_calls.jsonl`, where all of it stands."""
+    return {
+        "model_call_id": str(call.number),
+        "model_ref": call.response.upstream_model or call.request.model,
+        "response_id": call.response.response_id,
     }
 
 
@@ -166,7 +184,7 @@ def _wall_time_s(receipt: CleanupReceipt | None) -> float | None:
 
 
 def _gaps(observed: Observed) -> Iterator[JsonValue]:
-    yield _gap("model_calls_not_captured", "no gateway stood between Cline and the model server")
+    yield from _call_gaps(observed.model_calls)
     if observed.sandbox is not None:
         yield _gap("resource_usage_not_measured", "the sandbox reports neither CPU time nor peak memory")
     if observed.transcript is None:
@@ -175,6 +193,15 @@ def _gaps(observed: Observed) -> Iterator[JsonValue]:
         yield _gap("no_receipt", "no cleanup receipt was read")
     if observed.outcome.usage is None:
         yield _gap("usage_unknown", "nothing was counted")
+
+
+def _call_gaps(calls: tuple[JoinedCall, ...] | None) -> Iterator[JsonValue]:
+    if calls is None:
+        yield _gap("model_calls_not_captured", "no gateway stood between Cline and the model server")
+        return
+    for each in calls:
+        if each.turn is None and each.call.is_completion:
+            yield _gap("model_call_not_joined", f"it cannot be told which turn made call {each.call.number}")
 
 
 def _gap(code: str, detail: str) -> JsonValue:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from returns.pipeline import is_successful
@@ -18,6 +19,11 @@ from clinebox.domain.cline.stdout import StdoutReader
 from clinebox.domain.cline.stream import StreamDecoder
 from clinebox.domain.cline.transcript import TranscriptFolder
 from clinebox.domain.cline.transcript_model import Transcript
+from clinebox.domain.model_calls.codec import model_call_lines
+from clinebox.domain.model_calls.facts import ModelCallFacts
+from clinebox.domain.model_calls.reader import ModelCallReader
+from clinebox.domain.model_calls.record import ModelCall
+from clinebox.domain.model_calls.turns import JoinedCall, join_turns, turns_of
 from clinebox.domain.outcome.classify import classify
 from clinebox.domain.outcome.evidence import ExpectedSource, ReceiptEvidence, RequestedStop, RunEvidence
 from clinebox.domain.outcome.failed_step import FailedStep
@@ -25,6 +31,7 @@ from clinebox.domain.outcome.model import Outcome
 from clinebox.domain.receipt import render_cleanup_receipt
 from clinebox.entrypoints.agent_session import AgentSession
 from clinebox.entrypoints.collect import Collector
+from clinebox.entrypoints.model_access import ModelAccess
 from clinebox.entrypoints.run_request import RunRequest
 
 
@@ -36,6 +43,8 @@ class Judgement:
     facts: RunFacts
     transcript: Transcript | None
     notes: tuple[str, ...] = ()
+    model_calls: tuple[JoinedCall, ...] | None = None
+    """What the gateway saw; None where none was used."""
 
 
 class _TranscriptReader:
@@ -60,12 +69,16 @@ async def judge_run(
     finished: Finished | None,
     writer: RunDirectoryWriter,
     request: RunRequest,
+    access: ModelAccess,
+    *,
     stop: RequestedStop | None,
 ) -> Judgement:
     """Collect the streams of an ended run and judge it; raw bytes are judged, masked bytes are written.
 
-    `finished` is None for a run that was cut off without a receipt.
+    `finished` is None for a run that was cut off without a receipt. The way to the model ends first, so that
+    its record is whole.
     """
+    calls = access.end()
     collector = Collector(session.sandbox, writer)
     stdout, stderr, log = StdoutReader(names.STDOUT), StderrReader(names.STDERR), LogReader(names.CLINE_LOG)
     transcript = _TranscriptReader()
@@ -74,15 +87,18 @@ async def judge_run(
     )
     has_stderr = await collector.copy(session.path(session_files.STDERR), names.STDERR, stderr)
     has_log = await collector.copy(session.path(CLINE_LOG), names.CLINE_LOG, log)
+    said = transcript.finish() if has_stdout else None
+    joined = None if calls is None else _joined(calls, said)
+    model_calls = None if joined is None else _record_calls(joined, writer)
     receipt = None if finished is None else finished.receipt
     if receipt is not None:
         writer.write(names.RECEIPT, [render_cleanup_receipt(receipt)])
     facts = RunFacts(
         cline_version=request.cline_version,
         requested_stop=stop,
-        expected_sources=frozenset({ExpectedSource.RECEIPT}),
+        expected_sources=_expected(model_calls),
         truncated_sources=frozenset(collector.truncated),
-        expected_base_url=request.model.base_url,
+        expected_base_url=access.base_url,
         receipt_nonce=None if receipt is None else receipt.nonce,
     )
     evidence = RunEvidence(
@@ -90,15 +106,35 @@ async def judge_run(
         log=log.finish() if has_log else None,
         stderr=stderr.finish() if has_stderr else None,
         receipt=None if receipt is None else ReceiptEvidence(names.RECEIPT, receipt),
+        model_calls=model_calls,
         requested_stop=facts.requested_stop,
         cline_version=facts.cline_version,
         expected_base_url=facts.expected_base_url,
         expected_sources=facts.expected_sources,
         truncated_sources=facts.truncated_sources,
     )
-    return Judgement(
-        _outcome(evidence), facts, transcript.finish() if has_stdout else None, tuple(collector.notes)
-    )
+    return Judgement(_outcome(evidence), facts, said, tuple(collector.notes), joined)
+
+
+def _joined(calls: Sequence[ModelCall], transcript: Transcript | None) -> tuple[JoinedCall, ...]:
+    turns = join_turns(calls, () if transcript is None else turns_of(transcript))
+    return tuple(JoinedCall(call, turn) for call, turn in zip(calls, turns, strict=True))
+
+
+def _record_calls(joined: Sequence[JoinedCall], writer: RunDirectoryWriter) -> ModelCallFacts:
+    """What the gateway saw, written once and judged; an empty record is one too: no call was made."""
+    reader = ModelCallReader(names.MODEL_CALLS)
+    lines = model_call_lines([each.call for each in joined], [each.turn for each in joined])
+    with writer.open(names.MODEL_CALLS) as sink:
+        for line in (b"", *lines):
+            reader.feed(line)
+            sink.write(line)
+    return reader.finish()
+
+
+def _expected(model_calls: ModelCallFacts | None) -> frozenset[ExpectedSource]:
+    gateway = () if model_calls is None else (ExpectedSource.GATEWAY,)
+    return frozenset({ExpectedSource.RECEIPT, *gateway})
 
 
 def judge_step(step: FailedStep | None, request: RunRequest, stop: RequestedStop | None) -> Judgement:

@@ -8,20 +8,21 @@ from clinebox.domain.cline.launch import LaunchPlan, LaunchRequest, plan_launch
 from clinebox.domain.cline.settings import ProviderSettings
 from clinebox.domain.outcome.failed_step import FailedStep, step_of
 from clinebox.domain.outcome.model import Reason
+from clinebox.entrypoints.model_access import ModelAccess
 from clinebox.entrypoints.run_request import RunRequest
 
 
 def launch_plan(
-    request: RunRequest, *, session_dir: str, session_id: str, binary: str
+    request: RunRequest, access: ModelAccess, *, session_dir: str, session_id: str, binary: str
 ) -> Result[LaunchPlan, FailedStep]:
-    """How to start Cline for this request, in this session directory.
+    """How to start Cline for this request, on this way to its model, in this session directory.
 
     Failure (harness_setup) with the plan's sentence, when the parts do not go together.
     """
     provider = ProviderSettings(
-        base_url=request.model.base_url,
+        base_url=access.base_url,
         model=request.model.name,
-        api_key=request.model.api_key,
+        api_key=access.api_key,
         session_id=session_id,
     )
     launch = LaunchRequest(

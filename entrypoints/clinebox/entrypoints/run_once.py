@@ -12,15 +12,16 @@ from typing import Final, TypeAlias, TypeVar
 from urllib.parse import quote
 
 from returns.pipeline import is_successful
-from returns.result import Failure, Result
+from returns.result import Failure, Result, Success
 
+from clinebox.adapters.gateway_reachability import reachable_from_inside
 from clinebox.adapters.run_directory.writer import RunDirectoryWriter
 from clinebox.adapters.sandboxes.jail import finished as to_its_end
 from clinebox.adapters.supervisor.client import Finished
 from clinebox.domain import grading
 from clinebox.domain.outcome.evidence import RequestedStop
-from clinebox.domain.outcome.failed_step import FailedStep, sandbox_step
-from clinebox.domain.outcome.model import StoppedBy
+from clinebox.domain.outcome.failed_step import FailedStep, sandbox_step, step_of
+from clinebox.domain.outcome.model import Reason, StoppedBy
 from clinebox.domain.outcome.policy import Verdict, decide
 from clinebox.domain.ports import ReadOnlyMount, SandboxDescription, SandboxProvider, SandboxSpec
 from clinebox.domain.receipt import CleanupReceipt
@@ -28,11 +29,13 @@ from clinebox.domain.shell import session_directory
 from clinebox.entrypoints.agent_session import AgentSession, Verified
 from clinebox.entrypoints.judge import Judgement, judge_run, judge_step
 from clinebox.entrypoints.launching import launch_plan
+from clinebox.entrypoints.model_access import DirectAccess, ModelAccess
 from clinebox.entrypoints.observer import RunObserver
 from clinebox.entrypoints.run_request import RunRequest
 
 START_SANDBOX_S: Final = 60.0
 LAST_LOOK_S: Final = 5.0
+REACH_GATEWAY_S: Final = 10.0
 
 _Value = TypeVar("_Value")
 
@@ -82,9 +85,16 @@ class AgentRun:
     """One request, run once. `request_stop` may be called at any time from the event loop."""
 
     def __init__(
-        self, request: RunRequest, ports: Ports, writer: RunDirectoryWriter, observer: RunObserver
+        self,
+        request: RunRequest,
+        ports: Ports,
+        writer: RunDirectoryWriter,
+        observer: RunObserver,
+        access: ModelAccess | None = None,
     ) -> None:
+        """`access` is the run's way to its model (`gateway_host`); None: the model server itself."""
         self._request = replace(request, workdir=request.workdir.absolute())
+        self._access = DirectAccess(request.model) if access is None else access
         self._ports = ports
         self._writer = writer
         self._observer = observer
@@ -162,7 +172,7 @@ class AgentRun:
             return replace(self._not_activated(activated.failure()), sandbox=session.sandbox.description)
         finished = activated.unwrap()
         self._observer.phase("judging the run")
-        judgement = await judge_run(session, finished, self._writer, self._request, self._stop)
+        judgement = await self._judged_by(session, finished)
         verdict = decide(judgement.outcome)
         judged = FinishedRun(
             self._request,
@@ -174,11 +184,15 @@ class AgentRun:
         )
         return replace(judged, verified=await self._verify(session, judged, finished.receipt))
 
+    async def _judged_by(self, session: AgentSession, finished: Finished | None) -> Judgement:
+        return await judge_run(session, finished, self._writer, self._request, self._access, stop=self._stop)
+
     async def _close(self, session: AgentSession, *, launched: bool) -> tuple[str, ...]:
         try:
             if launched and self._judged is None:
                 await self._judge_what_is_left(session)
         finally:
+            self._access.end()
             problems = await session.close()
         return problems
 
@@ -186,7 +200,7 @@ class AgentRun:
         """A run that was cut off has no receipt; what its streams tell is kept, for a bounded time."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(LAST_LOOK_S):
-                judgement = await judge_run(session, None, self._writer, self._request, self._stop)
+                judgement = await self._judged_by(session, None)
                 verdict = decide(judgement.outcome)
                 self._judged = FinishedRun(
                     self._request, judgement, verdict, sandbox=self._sandbox, notes=judgement.notes
@@ -195,9 +209,14 @@ class AgentRun:
     async def _activate(self, session: AgentSession, path: str, binary: str) -> Result[Finished, FailedStep]:
         # It stands in an HTTP header, and a directory may have any name.
         session_id = quote(self._writer.path.name, errors="surrogateescape")
-        launch = launch_plan(self._request, session_dir=path, session_id=session_id, binary=binary)
+        launch = launch_plan(
+            self._request, self._access, session_dir=path, session_id=session_id, binary=binary
+        )
         if not is_successful(launch):
             return Failure(launch.failure())
+        reached = await self._gateway_reached(session)
+        if not is_successful(reached):
+            return Failure(reached.failure())
         prepared = await session.prepare(self._request, launch.unwrap())
         if not is_successful(prepared):
             return Failure(prepared.failure())
@@ -206,6 +225,14 @@ class AgentRun:
             await session.request_stop(self._stop.by)
         self._observer.phase("Cline is working")
         return await session.activate()
+
+    async def _gateway_reached(self, session: AgentSession) -> Result[None, FailedStep]:
+        """Asked from inside: what stands between is no fault of the model's (SPEC §11)."""
+        url = self._access.gateway_url
+        if url is None:
+            return Success(None)
+        reached = await reachable_from_inside(session.sandbox, url, timeout_s=REACH_GATEWAY_S)
+        return reached.alt(lambda sentence: step_of(Reason.GATEWAY_UNREACHABLE, sentence))
 
     async def _verify(
         self, session: AgentSession, judged: FinishedRun, receipt: CleanupReceipt

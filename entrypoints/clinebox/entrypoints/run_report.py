@@ -34,7 +34,9 @@ def write_run(run: FinishedRun, writer: RunDirectoryWriter) -> None:
         writer.write(names.VERIFIER_OUTPUT, [run.verified.output])
     if judgement.transcript is not None:
         writer.write_json(names.TRANSCRIPT, transcript_json(judgement.transcript))
-    observed = Observed(judgement.outcome, judgement.transcript, run.receipt, run.sandbox)
+    observed = Observed(
+        judgement.outcome, judgement.transcript, run.receipt, run.sandbox, judgement.model_calls
+    )
     writer.write_json(names.OBSERVATIONS, observation_bundle(observed))
     writer.write_json(names.EVENTS, _events(run, occurrence=writer.path.name))
     facts = _run_facts(run, writer.path)

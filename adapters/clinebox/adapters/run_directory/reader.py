@@ -28,6 +28,8 @@ from clinebox.domain.cline.log import LogFacts, LogReader
 from clinebox.domain.cline.stderr import StderrReader
 from clinebox.domain.cline.stdout import StdoutFacts, StdoutReader
 from clinebox.domain.json_value import parse_json
+from clinebox.domain.model_calls.facts import ModelCallFacts
+from clinebox.domain.model_calls.reader import ModelCallReader
 from clinebox.domain.outcome.evidence import ExpectedSource, ReceiptEvidence, RunEvidence, read_receipt
 from clinebox.domain.receipt import RECEIPT_LIMIT_BYTES
 
@@ -38,9 +40,10 @@ FACTS_LIMIT_BYTES: Final = 16 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Overrides:
-    """What the caller knows better than the files: `--receipt`, `--cline-version`, `--base-url`."""
+    """What the caller knows better than the files, each by the option of `classify`."""
 
     receipt: Path | None = None
+    model_calls: Path | None = None
     cline_version: str | None = None
     base_url: str | None = None
 
@@ -99,6 +102,7 @@ def _read_directory(path: Path, asked: Overrides) -> RecordedRun:
         log=_read_log(path),
         stderr=stderr.finish() if has_stderr else None,
         receipt=_receipt(path / names.RECEIPT, asked, own.receipt_nonce),
+        model_calls=_model_calls(asked.model_calls or path / names.MODEL_CALLS),
         requested_stop=own.requested_stop,
         failed_step=own.failed_step,
         exit=own.exit or meta.exit,
@@ -118,6 +122,7 @@ def _read_stream(path: Path, asked: Overrides) -> Result[RecordedRun, NoRun]:
     evidence = RunEvidence(
         stdout=stdout,
         receipt=_receipt(None, asked, None),
+        model_calls=None if asked.model_calls is None else _model_calls(asked.model_calls),
         cline_version=asked.cline_version,
         expected_base_url=asked.base_url,
     )
@@ -153,6 +158,11 @@ def _read_log(path: Path) -> LogFacts | None:
     return None
 
 
+def _model_calls(path: Path) -> ModelCallFacts | None:
+    reader = ModelCallReader(path.name)
+    return reader.finish() if _feed(path, reader) else None
+
+
 def _receipt(path: Path | None, asked: Overrides, nonce: str | None) -> ReceiptEvidence | None:
     if asked.receipt is not None:
         # A nonce is the session's own: a receipt that the caller brings is not held against it.
@@ -174,9 +184,9 @@ def _read_facts(path: Path) -> tuple[RunFacts, tuple[str, ...]]:
 
 
 def _lost_facts(path: Path, why: str) -> tuple[RunFacts, tuple[str, ...]]:
-    """A damaged outcome.json may have announced a receipt, so one is expected: less is never better."""
+    """A damaged outcome.json may have announced every witness, so all are expected: less is never better."""
     own = path.name == names.OUTCOME
-    facts = RunFacts(expected_sources=frozenset({ExpectedSource.RECEIPT}) if own else frozenset())
+    facts = RunFacts(expected_sources=frozenset(ExpectedSource) if own else frozenset())
     return facts, (f"{path.name} was not read: {why}",)
 
 

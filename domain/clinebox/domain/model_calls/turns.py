@@ -23,6 +23,14 @@ class TurnRef:
     started_at_s: float
 
 
+@dataclass(frozen=True, slots=True)
+class JoinedCall:
+    """A call and the turn that it was made for; None where that cannot be told."""
+
+    call: ModelCall
+    turn: TurnRef | None
+
+
 def turns_of(transcript: Transcript) -> tuple[TurnRef, ...]:
     """Every turn of every agent that has a time, in the order in which they began."""
     found = [

@@ -58,6 +58,10 @@ def classify(
         Path | None,
         typer.Option(metavar="FILE", help="The cleanup receipt, instead of the recorded cleanup.json."),
     ] = None,
+    model_calls: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="The gateway's record, instead of the recorded model_calls.jsonl."),
+    ] = None,
     cline_version: Annotated[
         str | None, typer.Option(metavar="VERSION", help="The Cline version, instead of the recorded one.")
     ] = None,
@@ -69,19 +73,22 @@ def classify(
 
     The exit code is 0 whatever the runs' statuses, and 2 if a path is not there or holds no run.
     """
-    overrides = _overrides(receipt, cline_version, base_url)
+    overrides = _overrides(receipt, model_calls, cline_version, base_url)
     found = [thing for path in _checked(paths) for thing in find_runs(path)]
     show = _print_json if as_json else _print_for_people
     if not show(found, overrides):
         raise typer.Exit(EXIT_USAGE)
 
 
-def _overrides(receipt: Path | None, cline_version: str | None, base_url: str | None) -> Overrides:
-    if receipt is not None and not receipt.is_file():
-        raise CliError(f"--receipt: there is no file {str(receipt)!r}")
+def _overrides(
+    receipt: Path | None, model_calls: Path | None, cline_version: str | None, base_url: str | None
+) -> Overrides:
+    for option, path in (("--receipt", receipt), ("--model-calls", model_calls)):
+        if path is not None and not path.is_file():
+            raise CliError(f"{option}: there is no file {str(path)!r}")
     if base_url is not None and not is_url(base_url):
         raise CliError(f"--base-url: {base_url!r} is no http or https address such as http://host:8000/v1")
-    return Overrides(receipt, cline_version, base_url)
+    return Overrides(receipt, model_calls, cline_version, base_url)
 
 
 def _checked(paths: Sequence[str]) -> list[Path]:

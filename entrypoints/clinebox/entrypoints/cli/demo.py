@@ -14,6 +14,7 @@ from clinebox.domain.cline.pins import NEWEST, pinned
 from clinebox.entrypoints.cli import run_options
 from clinebox.entrypoints.cli import run_parameters as options
 from clinebox.entrypoints.cli.run import SCRIPTED_MODEL, read_script
+from clinebox.entrypoints.cli.run_model import ModelMeans
 from clinebox.entrypoints.cli.run_program import Program, run_program
 from clinebox.entrypoints.run_request import ModelEndpoint, RunRequest, Verification
 
@@ -30,6 +31,7 @@ def register(app: typer.Typer) -> None:
 def demo(
     *,
     sandbox: options.Sandbox = options.SandboxName.AUTO,
+    gateway: options.Gateway = True,
     cline_version: options.ClineVersion = NEWEST,
     cline_tarball: options.ClineTarball = None,
     out: options.Out = None,
@@ -57,7 +59,7 @@ def demo(
         program = Program(
             request=request,
             directory=run_options.run_directory(out, work),
-            script=read_script(assets / "fix_the_bug.yaml"),
+            model=ModelMeans(read_script(assets / "fix_the_bug.yaml"), gateway),
             containment=sandbox.containment,
             tarball=run_options.tarball(cline_tarball),
         )

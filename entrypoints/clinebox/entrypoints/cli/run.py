@@ -15,6 +15,7 @@ from clinebox.domain.cline.pins import NEWEST, pinned
 from clinebox.entrypoints.cli import run_options
 from clinebox.entrypoints.cli import run_parameters as options
 from clinebox.entrypoints.cli.errors import CliError
+from clinebox.entrypoints.cli.run_model import ModelMeans
 from clinebox.entrypoints.cli.run_program import Program, run_program
 from clinebox.entrypoints.run_request import ModelEndpoint, RunRequest, Verification
 
@@ -37,6 +38,9 @@ def run(
     model: options.ModelName = None,
     api_key_env: options.ApiKeyEnv = None,
     script: options.ScriptFile = None,
+    gateway: options.Gateway = True,
+    capture_bodies: options.CaptureBodies = False,
+    preflight: options.Preflight = True,
     sandbox: options.Sandbox = options.SandboxName.AUTO,
     cline_version: options.ClineVersion = NEWEST,
     cline_tarball: options.ClineTarball = None,
@@ -55,6 +59,8 @@ def run(
     """
     work = run_options.workdir(workdir)
     endpoint, played = _model(model_url, model, api_key_env, script)
+    if capture_bodies and not gateway:
+        raise CliError("--capture-bodies needs the gateway, which sees them: leave out --no-gateway")
     request = RunRequest(
         prompt=run_options.prompt(task),
         workdir=work,
@@ -68,7 +74,7 @@ def run(
     program = Program(
         request=request,
         directory=run_options.run_directory(out, work),
-        script=played,
+        model=ModelMeans(played, gateway, capture_bodies, preflight, key_variable=api_key_env),
         containment=sandbox.containment,
         tarball=run_options.tarball(cline_tarball),
         copy_workdir=copy_workdir,

@@ -41,6 +41,16 @@ ApiKeyEnv: TypeAlias = Annotated[
 ScriptFile: TypeAlias = Annotated[
     Path | None, typer.Option(metavar="FILE", help="A scripted model instead of a server (YAML or JSON).")
 ]
+Gateway: TypeAlias = Annotated[
+    bool,
+    typer.Option("--gateway/--no-gateway", help="Reach the model through clinebox's own hop, or directly."),
+]
+CaptureBodies: TypeAlias = Annotated[
+    bool, typer.Option("--capture-bodies", help="Keep requests and answers, masked, 1 MiB each at most.")
+]
+Preflight: TypeAlias = Annotated[
+    bool, typer.Option("--preflight/--no-preflight", help="First ask the server whether it takes the key.")
+]
 Sandbox: TypeAlias = Annotated[SandboxName, typer.Option(help="auto: the strongest there is; local: none.")]
 ClineVersion: TypeAlias = Annotated[str, typer.Option(metavar="VERSION", help="A pinned Cline version.")]
 ClineTarball: TypeAlias = Annotated[

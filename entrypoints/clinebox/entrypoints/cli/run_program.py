@@ -7,10 +7,9 @@ import contextlib
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from returns.pipeline import is_successful
 from rich.console import Console
@@ -26,14 +25,18 @@ from clinebox.domain.secrets.masker import Masker
 from clinebox.entrypoints.bootstrap import local_ports, run_directory
 from clinebox.entrypoints.cli.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, CliError, json_line
 from clinebox.entrypoints.cli.live import LiveRun
+from clinebox.entrypoints.cli.run_model import (
+    ModelMeans,
+    model_access,
+    model_server,
+    preflight,
+    session_token,
+)
 from clinebox.entrypoints.cli.run_view import print_run
 from clinebox.entrypoints.cli.streams import OutputConsole
 from clinebox.entrypoints.run_once import AgentRun, FinishedRun
 from clinebox.entrypoints.run_report import run_to_json, write_run
 from clinebox.entrypoints.run_request import RunRequest
-
-if TYPE_CHECKING:
-    from clinebox.adapters.scripted_model.script import Script
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +45,7 @@ class Program:
 
     request: RunRequest
     directory: Path
-    script: Script | None = None
+    model: ModelMeans = field(default_factory=ModelMeans)
     containment: ContainmentChoice = "auto"
     tarball: Path | None = None
     copy_workdir: bool = False
@@ -51,24 +54,33 @@ class Program:
 def run_program(program: Program, *, as_json: bool) -> int:
     """Run, write, print; the exit code."""
     secrets = secrets_from_environment(os.environ, model_key=program.request.model.api_key)
-    masker = Masker(secrets.values)
+    token = session_token(program.model)
+    masker = Masker(secrets.values if token is None else (*secrets.values, token))
+    noted = preflight(program.request.model, program.model, masker)
     created = run_directory(program.directory, masker)
     if not is_successful(created):
         raise CliError(f"--out: {created.failure().message}")
     writer = created.unwrap()
     console = Console(file=sys.stderr, highlight=False, markup=False, emoji=False)
-    finished = asyncio.run(_run(program, writer, masker, LiveRun(console, masker.mask_text)))
+    observer = LiveRun(console, masker.mask_text)
+    finished = asyncio.run(_run(program, writer, masker, observer, token))
     unmasked = (*secrets.notes, *masker.notes)
-    notes = (*finished.notes, *unmasked, *(failure.message for failure in writer.failures))
+    notes = (*noted, *finished.notes, *unmasked, *(failure.message for failure in writer.failures))
     _show(replace(finished, notes=notes), writer, masker, as_json=as_json)
     return _exit_code(finished, writer)
 
 
-async def _run(program: Program, writer: RunDirectoryWriter, masker: Masker, live: LiveRun) -> FinishedRun:
+async def _run(
+    program: Program, writer: RunDirectoryWriter, masker: Masker, live: LiveRun, token: str | None
+) -> FinishedRun:
     request = _on_a_copy(program) if program.copy_workdir else program.request
-    async with _model_server(request, program.script) as served:
+    async with (
+        model_server(request, program.model.script) as served,
+        model_access(served.model, program.model, token, writer, masker) as access,
+    ):
         with live as observer:
-            run = AgentRun(served, local_ports(program.containment, program.tarball), writer, observer)
+            ports = local_ports(program.containment, program.tarball)
+            run = AgentRun(served, ports, writer, observer, access)
             with _interrupts(run, observer):
                 try:
                     finished = await run.execute()
@@ -90,19 +102,6 @@ def _on_a_copy(program: Program) -> RunRequest:
     if not is_successful(copied):
         raise CliError(f"--copy-workdir: {copied.failure().message}")
     return replace(program.request, workdir=copied.unwrap().path)
-
-
-@contextlib.asynccontextmanager
-async def _model_server(request: RunRequest, script: Script | None) -> AsyncIterator[RunRequest]:
-    """The request with the address of its model server; a scripted one lives as long as the run."""
-    if script is None:
-        yield request
-        return
-    from clinebox.adapters.scripted_model.server import ScriptedModelServer  # noqa: PLC0415 - see read_script
-
-    variables = {"workdir": str(request.workdir)}
-    async with ScriptedModelServer(script, variables=variables, model=request.model.name) as server:
-        yield replace(request, model=replace(request.model, base_url=server.base_url))
 
 
 @contextlib.contextmanager

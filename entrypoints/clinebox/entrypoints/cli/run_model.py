@@ -1,0 +1,112 @@
+"""The model of a run: a server or a script, asked first, and reached through the gateway or directly."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from clinebox.adapters.run_directory.writer import RunDirectoryWriter
+from clinebox.domain.preflight import Refuse, verdict
+from clinebox.domain.secrets.masker import Masker
+from clinebox.entrypoints.cli.errors import EXIT_FAILED, CliError
+from clinebox.entrypoints.model_access import DirectAccess, ModelAccess
+from clinebox.entrypoints.run_request import ModelEndpoint, RunRequest
+
+if TYPE_CHECKING:
+    from clinebox.adapters.gateway import SessionOptions
+    from clinebox.adapters.scripted_model.script import Script
+
+PREFLIGHT_REFUSED = "preflight_refused"
+GATEWAY = "gateway"
+
+
+@dataclass(frozen=True, slots=True)
+class ModelMeans:
+    """How the command line wants the model reached."""
+
+    script: Script | None = None
+    """Plays the model in this process."""
+    gateway: bool = True
+    capture_bodies: bool = False
+    preflight: bool = True
+    """Ask the server with one token first, if there is a key to be refused."""
+    key_variable: str | None = None
+
+
+def session_token(means: ModelMeans) -> str | None:
+    """The token of the run's session at the gateway, made early so that it can be masked everywhere."""
+    if not means.gateway:
+        return None
+    # The gateway brings uvicorn and httpx: a direct run need not import them.
+    from clinebox.adapters.gateway import new_session_token  # noqa: PLC0415
+
+    return new_session_token()
+
+
+def preflight(model: ModelEndpoint, means: ModelMeans, masker: Masker) -> tuple[str, ...]:
+    """Ask the model server once, before anything expensive (SPEC §7); what is to be noted.
+
+    CliError when it rejects the key. A scripted model, or a server without a key, is not asked.
+    """
+    if means.script is not None or model.api_key is None or not means.preflight:
+        return ()
+    from clinebox.adapters.preflight_probe import probe_model_server  # noqa: PLC0415 - as above
+
+    seen = asyncio.run(probe_model_server(model.base_url, model=model.name, key=model.api_key))
+    judged = verdict(
+        seen,
+        endpoint=model.base_url,
+        model=model.name,
+        key_variable=means.key_variable,
+        mask=masker.mask_text,
+    )
+    if isinstance(judged, Refuse):
+        raise CliError(judged.sentence, code=PREFLIGHT_REFUSED, exit_code=EXIT_FAILED)
+    return () if judged.conclusive else (judged.note,)
+
+
+@contextlib.asynccontextmanager
+async def model_server(request: RunRequest, script: Script | None) -> AsyncIterator[RunRequest]:
+    """The request with the address of its model server; a scripted one lives as long as the run."""
+    if script is None:
+        yield request
+        return
+    # pydantic takes 100 ms to import, and a run with a model server needs none of it
+    from clinebox.adapters.scripted_model.server import ScriptedModelServer  # noqa: PLC0415
+
+    variables = {"workdir": str(request.workdir)}
+    async with ScriptedModelServer(script, variables=variables, model=request.model.name) as server:
+        yield replace(request, model=replace(request.model, base_url=server.base_url))
+
+
+@contextlib.asynccontextmanager
+async def model_access(
+    model: ModelEndpoint, means: ModelMeans, token: str | None, writer: RunDirectoryWriter, masker: Masker
+) -> AsyncIterator[ModelAccess]:
+    """The run's way to its model, for as long as the context lasts. CliError when no port can be had."""
+    if not means.gateway:
+        yield DirectAccess(model)
+        return
+    from clinebox.entrypoints.gateway_host import serving_gateway  # noqa: PLC0415 - as above
+
+    with _bodies(means, writer, masker) as options:
+        try:
+            async with serving_gateway(model) as host:
+                yield host.open(token, options)
+        except OSError as error:
+            message = f"the gateway cannot listen: {error.strerror or error}; try --no-gateway"
+            raise CliError(message, code=GATEWAY, exit_code=EXIT_FAILED) from error
+
+
+@contextlib.contextmanager
+def _bodies(means: ModelMeans, writer: RunDirectoryWriter, masker: Masker) -> Iterator[SessionOptions | None]:
+    if not means.capture_bodies:
+        yield None
+        return
+    from clinebox.entrypoints.body_capture import capturing_bodies  # noqa: PLC0415 - as above
+
+    with capturing_bodies(writer, masker) as options:
+        yield options

@@ -1,0 +1,51 @@
+"""The gateway inside this process: served where a sandbox reaches it, one session a run."""
+
+from __future__ import annotations
+
+import contextlib
+import ipaddress
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit
+
+from clinebox.adapters.gateway import Gateway, SessionOptions, Upstream, new_session_token, serve_gateway
+from clinebox.entrypoints.model_access import GatewayAccess
+from clinebox.entrypoints.run_request import ModelEndpoint
+
+__all__ = ["GatewayHost", "new_session_token", "serving_gateway"]
+
+
+@dataclass(frozen=True, slots=True)
+class GatewayHost:
+    """A gateway that is being served, and its address as sandboxes call it."""
+
+    gateway: Gateway = field(repr=False)
+    inside_url: str
+
+    def open(self, token: str | None = None, options: SessionOptions | None = None) -> GatewayAccess:
+        """A session for one run. `token` as of `new_session_token`, where it must be masked before."""
+        session = self.gateway.open_session(options, token=token)
+        return GatewayAccess(session, self.inside_url, session.token)
+
+
+@contextlib.asynccontextmanager
+async def serving_gateway(
+    model: ModelEndpoint, *, listen_host: str = "127.0.0.1", inside_host: str = "127.0.0.1"
+) -> AsyncIterator[GatewayHost]:
+    """A gateway before this model server, on a free port, for as long as the context lasts.
+
+    `listen_host` and `inside_host` are a provider's `gateway_route`. OSError when it cannot listen there.
+    """
+    upstream = Upstream(model.base_url, model.api_key, trust_env=not _is_this_host(model.base_url))
+    async with serve_gateway(gateway := Gateway(upstream), listen_host) as address:
+        shown = f"[{inside_host}]" if ":" in inside_host else inside_host
+        yield GatewayHost(gateway, f"http://{shown}:{address.port}")
+
+
+def _is_this_host(url: str) -> bool:
+    """Whether a proxy of the environment would be asked for an address that only this host has."""
+    host = urlsplit(url).hostname or ""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
