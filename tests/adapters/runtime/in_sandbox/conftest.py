@@ -6,10 +6,13 @@ import contextlib
 import hashlib
 import io
 import os
+import shlex
 import signal
 import socket
+import ssl
 import subprocess
 import tarfile
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -124,10 +127,12 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 @contextlib.contextmanager
-def serving(registry: Registry) -> Iterator[ThreadingHTTPServer]:
+def serving(registry: Registry, context: ssl.SSLContext | None = None) -> Iterator[ThreadingHTTPServer]:
     handler = type("Handler", (_Handler,), {"registry": registry})
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         server.daemon_threads = True
+        if context is not None:
+            server.socket = context.wrap_socket(server.socket, server_side=True)
         registry.url = f"http://127.0.0.1:{server.server_port}"
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
         thread.start()
@@ -154,9 +159,26 @@ def wait_for(condition: Callable[[], object], what: str = "the condition") -> No
         time.sleep(0.01)
 
 
-def kill_group(process: subprocess.Popen[str]) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
+def session_of(pid: int) -> int | None:
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    fields = stat.rpartition(")")[2].split()
+    return None if fields[0] == "Z" else int(fields[3])
+
+
+def session_members(leader: int) -> list[int]:
+    pids = [int(each.name) for each in Path("/proc").glob("[0-9]*")]
+    return [pid for pid in pids if session_of(pid) == leader]
+
+
+def kill_session(leader: int) -> None:
+    """End all that an installer started: each of its steps leads a process group of its own."""
+    while members := session_members(leader):
+        for pid in members:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
 
 
 @dataclass
@@ -221,13 +243,45 @@ class Installer:
 
     def run(self, *, env: Mapping[str, str] | None = None, **changes: str) -> tuple[int, str, str]:
         """Its exit code, what it answered, and its log."""
-        return ended(self.start(env=env, **changes))
+        return self.ended(self.start(env=env, **changes))
+
+    def ended(self, process: subprocess.Popen[str]) -> tuple[int, str, str]:
+        """The same of one that was started."""
+        out, err = process.communicate(timeout=BOUND_S)
+        return process.returncode, out, err
+
+    def as_user(self, uid: int) -> None:
+        """Run the next ones as an ordinary user."""
+        self.prefix = ("/usr/bin/setpriv", "--reuid", str(uid), "--regid", str(uid), "--clear-groups")
+
+    def mounted(self, options: str) -> None:
+        """Run the next ones on a file system of their own, in a mount namespace that goes with them."""
+        box = shlex.quote(str(self.home / "box"))
+        mount = f'/bin/mount -t tmpfs -o {options} tmpfs {box} && exec "$@"'
+        self.prefix = ("/usr/bin/unshare", "--mount", "/bin/bash", "-c", mount, "mounted")
 
     def make_stale(self) -> None:
         """A partial runtime: half a binary, no `ready`."""
         self.target.mkdir()
         self.binary.write_bytes(BINARY[:20])
         self.binary.chmod(0o755)
+
+    def publish_by_hand(self) -> None:
+        """What another installer would publish."""
+        self.binary.write_bytes(BINARY)
+        self.binary.chmod(0o555)
+        (self.target / "ready").write_text(f"sha512={self.registry.sha512} bytes={len(BINARY)}\n")
+
+    def wait_for(self, condition: Callable[[], object]) -> None:
+        wait_for(condition)
+
+    def has_published(self) -> bool:
+        return (self.target / "ready").exists()
+
+    def assert_nothing_published(self) -> None:
+        """Neither the target nor anything of an installation beside it but the lock."""
+        assert not self.target.exists()
+        assert not self.workshop.exists() or [each.name for each in self.workshop.iterdir()] in ([], ["lock"])
 
     def assert_published(self) -> None:
         """Whole, alone, and nothing of an installation beside it but the lock."""
@@ -236,21 +290,116 @@ class Installer:
         assert [each.name for each in self.workshop.iterdir()] in ([], ["lock"])
 
 
-def ended(process: subprocess.Popen[str]) -> tuple[int, str, str]:
-    out, err = process.communicate(timeout=BOUND_S)
-    return process.returncode, out, err
-
-
 def tool_path(tool: str) -> str:
     found = next((f"{root}/{tool}" for root in ("/usr/bin", "/bin") if Path(root, tool).exists()), None)
     assert found is not None, f"the tests need {tool} on this machine"
     return found
 
 
+GATE = """
+for ((n = 1; ; n++)); do {mkdir} "$GATES/$WHO.{tool}.$n" 2> /dev/null && break; done
+if [[ $STOP_AT == {tool}.$n ]]; then
+  : > "$GATES/$WHO.at"
+  read -r _ < "$GATES/$WHO.go"
+fi
+{real} "$@"
+status=$?
+[[ {tool} == flock && $status != 0 ]] && : > "$GATES/$WHO.waits"
+exit $status
+"""
+
+
+@dataclass
+class Gates:
+    """Tools that stop one installer before a chosen call of a chosen one, until it is let go."""
+
+    installer: Installer
+    directory: Path
+
+    def start(self, who: str, stop_at: str = "", **changes: str) -> subprocess.Popen[str]:
+        os.mkfifo(self.directory / f"{who}.go")
+        env = {"GATES": str(self.directory), "WHO": who, "STOP_AT": stop_at}
+        return self.installer.start(env=env, **changes)
+
+    def stopped(self, who: str, process: subprocess.Popen[str]) -> bool:
+        """Wait until it stands before its step; False when it ended without getting there."""
+        at = self.directory / f"{who}.at"
+        wait_for(lambda: at.exists() or process.poll() is not None, f"{who} at its step")
+        return at.exists()
+
+    def ended_or_waiting(self, who: str, process: subprocess.Popen[str]) -> bool:
+        """Wait until it has ended, or asked for a lock that another holds; whether it ended."""
+        waits = self.directory / f"{who}.waits"
+        wait_for(lambda: waits.exists() or process.poll() is not None, f"{who} to end or wait")
+        return process.poll() is not None
+
+    def wait_for_any(self, who: str, process: subprocess.Popen[str]) -> None:
+        """Wait until it stands before its step, waits for a lock, or has ended."""
+        at, waits = self.directory / f"{who}.at", self.directory / f"{who}.waits"
+        wait_for(lambda: at.exists() or waits.exists() or process.poll() is not None, f"{who} anywhere")
+
+    def kill_all(self, process: subprocess.Popen[str]) -> None:
+        kill_session(process.pid)
+        process.wait()
+
+    def orphans_end(self, process: subprocess.Popen[str]) -> None:
+        """Wait until nothing lives of an installer that was killed."""
+        wait_for(lambda: not session_members(process.pid), "the orphans' end")
+
+    def go(self, who: str) -> None:
+        with (self.directory / f"{who}.go").open("w") as fifo:
+            fifo.write("go\n")
+
+    def steps(self, who: str) -> set[str]:
+        """Every call of a tool so far, as `tool.number`; sleep apart, which only passes time."""
+        named = {each.name.partition(".")[2] for each in self.directory.glob(f"{who}.*.*")}
+        return {each for each in named if not each.startswith("sleep")}
+
+
 @pytest.fixture
-def installer(tmp_path: Path, registry: Registry) -> Iterator[Installer]:
-    """The script with every tool that it can use on PATH, and nothing else there."""
-    home = tmp_path / "in box"  # a space in every path
+def gates(installer: Installer) -> Gates:
+    directory = installer.home / "gates"
+    directory.mkdir()
+    for tool in TOOLS:
+        if tool not in ("bash", "sleep"):
+            installer.shim(tool, GATE.format(tool=tool, real=tool_path(tool), mkdir=tool_path("mkdir")))
+    return Gates(installer, directory)
+
+
+@pytest.fixture
+def secure(registry: Registry) -> Iterator[Callable[[ssl.SSLContext], str]]:
+    """The same registry behind TLS: gives its address."""
+    with contextlib.ExitStack() as servers:
+
+        def serve(context: ssl.SSLContext) -> str:
+            twin = Registry(registry.tarball)
+            server = servers.enter_context(serving(twin, context))
+            return f"https://127.0.0.1:{server.server_port}"
+
+        yield serve
+
+
+@pytest.fixture
+def packed() -> Callable[..., bytes]:
+    return pack
+
+
+@pytest.fixture
+def lives() -> Callable[[str], bool]:
+    """Whether a process with this word in its arguments lives."""
+
+    def look(word: str) -> bool:
+        for each in Path("/proc").glob("[0-9]*/cmdline"):
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                if word.encode() in each.read_bytes() and int(each.parent.name) != os.getpid():
+                    return True
+        return False
+
+    return look
+
+
+@contextlib.contextmanager
+def installing(home: Path, registry: Registry) -> Iterator[Installer]:
     (home / "bin").mkdir(parents=True)
     (home / "box").mkdir()
     for tool in TOOLS:
@@ -262,8 +411,25 @@ def installer(tmp_path: Path, registry: Registry) -> Iterator[Installer]:
         yield made
     finally:
         for process in made.running:
-            kill_group(process)
+            kill_session(process.pid)
             process.wait()
             for stream in (process.stdout, process.stderr):
                 if stream is not None:
                     stream.close()
+
+
+@pytest.fixture
+def installer(tmp_path: Path, registry: Registry) -> Iterator[Installer]:
+    """The script with every tool that it can use on PATH, and nothing else there."""
+    with installing(tmp_path / "in box", registry) as made:  # a space in every path
+        yield made
+
+
+@pytest.fixture
+def shared(registry: Registry) -> Iterator[Installer]:
+    """The same where every user may look, and write into a sticky directory as in /tmp."""
+    with tempfile.TemporaryDirectory(prefix="clinebox test ", dir="/tmp") as home:
+        Path(home).chmod(0o755)
+        with installing(Path(home) / "open", registry) as made:
+            (made.home / "box").chmod(0o1777)
+            yield made

@@ -51,7 +51,7 @@ ask_manager() {
 
 # bounded DEADLINE COMMAND...: its exit status; 124 when it had to be killed, with all that it started.
 bounded() {
-  local status
+  local status pause=0.01
   set -m
   "${@:2}" &
   CHILD=$!
@@ -62,7 +62,8 @@ bounded() {
       end_child
       return 124
     fi
-    sleep $POLL_S
+    sleep $pause
+    [[ $pause == 0.05 ]] && pause=$POLL_S || pause=0.05
   done
   wait "$CHILD" 2> /dev/null
   status=$?

@@ -10,7 +10,7 @@
 #
 # Published is DIR/cline and DIR/ready, nothing else. On success one line goes to stdout: `installed DIR/cline`, or
 # `reused DIR/cline` without any download. Everything else goes to stderr; its last line says why it failed.
-# Needs bash 4, /proc, ls mv rm mkdir chmod cat sleep uname, curl or wget, tar, gzip and sha512sum. flock is used
+# Needs bash 4, /proc, ls mv rm rmdir mkdir chmod sleep uname, curl or wget, tar, gzip and sha512sum. flock is used
 # when it is there. The functions of find_tools.sh stand above: the two are one script when they are sent. All of it
 # is read before the first function runs, so it may come through a pipe.
 
@@ -167,9 +167,9 @@ open_stage() {
 # take_lock: fd 9, outside of what is replaced. mv inherits it, so that it is held as long as mv can still act, also
 # when we are killed. Asked for again and again: busybox flock cannot wait for a bounded time.
 take_lock() {
-  local end
+  local end said
   has flock || return 0
-  { exec 9>> "$WORKSHOP/lock"; } || cannot "$WORKSHOP/lock cannot be opened" ""
+  said=$({ : >> "$WORKSHOP/lock"; } 2>&1) && exec 9>> "$WORKSHOP/lock" || cannot "the lock cannot be opened" "$said"
   now
   end=$((NOW + LOCK_WAIT_S * 100))
   until flock -n 9; do
@@ -203,11 +203,11 @@ cannot() {  # cannot SENTENCE WORDS
   die $CANNOT_WRITE "$1${2:+: $2}"
 }
 
-hear() {  # SAID = the last of what a step printed, on one line
+hear() {  # SAID = what a step printed, on one line
   local lines=()
   mapfile -t -n 400 lines < "$STAGE/said"
   ((${#lines[@]})) && printf '%s\n' "${lines[@]}"
-  SAID="${lines[*]:${#lines[@]} > 2 ? ${#lines[@]} - 2 : 0}"
+  SAID="${lines[*]}"
 }
 
 download() {
@@ -226,14 +226,14 @@ download() {
 }
 
 fetch() {
-  local options=(-T 30)
+  local options=()  # busybox 1.35 of Debian 12 dies of -T; the deadline bounds it as well
   ulimit -f $TARBALL_LIMIT_KB
   now
   if has curl; then
     exec curl --globoff --fail --silent --show-error --location --proto =http,https --connect-timeout 20 \
       --speed-limit 1000 --speed-time 30 --max-time $(((DEADLINE - NOW) / 100 + 1)) --output "$STAGE/tgz" -- "$1"
   fi
-  [[ $(wget --version 2> /dev/null) == *GNU* ]] && options+=(-nv --tries=1)
+  [[ $(wget --version 2> /dev/null) == *GNU* ]] && options=(-nv -S --tries=1 --timeout=30)
   exec wget "${options[@]}" -O "$STAGE/tgz" "$1"
 }
 
