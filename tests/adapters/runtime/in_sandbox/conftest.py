@@ -68,7 +68,7 @@ class Registry:
     tarball: bytes = SMALL
     status: int = 200
     does: str = "serve"
-    """serve | truncate | hang | slow | endless | redirect | then_serve (one answer of `status` first)."""
+    """serve, truncate, hang, slow, endless, redirect, signed, or then_serve (`status` once, then serve)."""
     url: str = ""
     paths: list[str] = field(default_factory=list)
     released: threading.Event = field(default_factory=threading.Event)
@@ -94,6 +94,8 @@ class _Handler(BaseHTTPRequestHandler):
         first = len(registry.paths) == 1
         if registry.does == "hang":
             registry.released.wait(BOUND_S)
+        elif registry.does == "signed":
+            self._head(403 if "?" in self.path else 302, 0, location="/moved?signature=s3cret")
         elif registry.does == "redirect" and not self.path.startswith("/moved"):
             self._head(302, 0, location=f"/moved{self.path}")
         elif registry.does == "endless":

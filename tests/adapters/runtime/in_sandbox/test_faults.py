@@ -90,6 +90,14 @@ def test_a_redirect_is_followed(fetching: Installer) -> None:
     fetching.assert_published()
 
 
+def test_the_query_of_a_signed_redirect_stays_out_of_the_log(fetching: Installer) -> None:
+    fetching.registry.does = "signed"
+    code, _, log = fetching.run()
+    assert code == InstallExit.REFUSED
+    assert "HTTP 403" in log
+    assert "s3cret" not in log
+
+
 def test_a_registry_that_is_not_there_is_offline(fetching: Installer) -> None:
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))  # bound and not listening: refused

@@ -98,7 +98,8 @@ def test_a_package_manager_that_hangs_ends_at_the_deadline(installer: Installer)
     installer.without("tar")
     installer.shim("apt-get", 'echo "waiting for a mirror"; exec /bin/sleep 1000')
     code, _, log = installer.run(timeout_s="2")
-    assert code == InstallExit.NO_TOOLS
+    assert code == InstallExit.TIMED_OUT
+    assert "missing: tar, and apt-get was not done in time" in log.splitlines()[-1]
     assert "waiting for a mirror" in log
 
 

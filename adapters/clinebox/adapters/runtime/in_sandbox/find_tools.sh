@@ -32,6 +32,8 @@ get_packages() {  # get_packages MANAGER; another installer may hold its lock, o
     hash -r
     list_missing
     ((${#missing[@]})) || return 0
+    now
+    ((NOW < DEADLINE)) || die $TIMED_OUT "missing: ${missing[*]}, and $1 was not done in time (timeout_s=$TIMEOUT_S)"
     sleep "$attempt"
   done
   die $NO_TOOLS "missing: ${missing[*]}, and $1 could not install them: add them to the image"

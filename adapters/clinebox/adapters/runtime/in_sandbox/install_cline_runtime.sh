@@ -203,9 +203,10 @@ cannot() {  # cannot SENTENCE WORDS
   die $CANNOT_WRITE "$1${2:+: $2}"
 }
 
-hear() {  # SAID = what a step printed, on one line
+hear() {  # SAID = what a step printed, on one line; less the query of an address, which may be signed
   local lines=()
   mapfile -t -n 400 lines < "$STAGE/said"
+  lines=("${lines[@]/\?*/?...}")
   ((${#lines[@]})) && printf '%s\n' "${lines[@]}"
   SAID="${lines[*]}"
 }
@@ -233,11 +234,12 @@ fetch() {
     exec curl --globoff --fail --silent --show-error --location --proto =http,https --connect-timeout 20 \
       --speed-limit 1000 --speed-time 30 --max-time $(((DEADLINE - NOW) / 100 + 1)) --output "$STAGE/tgz" -- "$1"
   fi
-  [[ $(wget --version 2> /dev/null) == *GNU* ]] && options=(-nv -S --tries=1 --timeout=30)
+  [[ $(wget --version 2> /dev/null) == *GNU* ]] && options=(-nv --tries=1 --timeout=30)
   exec wget "${options[@]}" -O "$STAGE/tgz" "$1"
 }
 
 http_status() {  # from the words of curl, GNU wget or busybox wget; fails where there is none
+  [[ $SAID == *"Authentication Failed"* ]] && STATUS=401 && return  # GNU wget names it so
   [[ $SAID =~ (error:|ERROR|HTTP/[0-9.]+)\ ([45][0-9][0-9]) ]] && STATUS=${BASH_REMATCH[2]}
 }
 
