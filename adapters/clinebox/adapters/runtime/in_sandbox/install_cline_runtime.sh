@@ -23,7 +23,7 @@ TRY_OUT_CS=6000          # `cline --version` took 0.4 to 3 s
 ATTEMPTS=3               # of a download
 POLL_S=0.1
 
-VERSION= CPU= SHA512= REGISTRY= DIRECTORY= TIMEOUT_S=300 LOCK_WAIT_S=60 LOADER= STAGE= CHILD=
+VERSION= CPU= SHA512= REGISTRY= DIRECTORY= TIMEOUT_S=300 LOCK_WAIT_S=60 LOADER= STAGE= CHILD= MODE=
 
 main() {
   trap 'give_up 129' HUP
@@ -35,11 +35,10 @@ main() {
   umask 022
   read_arguments "$@"
   check_platform
-  ready && answer reused
-  refuse_what_stays
+  look
   find_tools
   open_stage
-  ready && answer reused
+  look
   download
   unpack
   try_out
@@ -134,18 +133,20 @@ ready() {
   IFS= read -r line < "$DIRECTORY/ready" && [[ $line == "$READY bytes=$SIZE" ]]
 }
 
-# refuse_what_stays: what stands at DIRECTORY and may not be replaced, told before anything is downloaded.
-refuse_what_stays() {
-  stands || return 0
-  [[ ${MODE:0:1} == d && $OWNER == "$EUID" ]] \
+# look: reuses what is published, and refuses what may not be replaced; else MODE is empty where nothing stands, and a
+# stale directory of ours stands there. The order counts: what another user, or one without flock, publishes after
+# the first line is found by the second, or by the mv that cannot replace it.
+look() {
+  local owner
+  read -r MODE _ owner _ < <(ls -ldn -- "$DIRECTORY" 2> /dev/null) || return 0
+  ready && answer reused
+  [[ ${MODE:0:1} == d && $owner == "$EUID" ]] \
     || die $NOT_OURS "$DIRECTORY is no directory of uid $EUID: remove it, or choose another directory"
-  has flock || rmdir -- "$DIRECTORY" 2> /dev/null && return
+  has flock && return
+  rmdir -- "$DIRECTORY" 2> /dev/null && MODE= && return
   ready && answer reused
   die $STALE "$DIRECTORY is stale, and without flock it may be another session's: install util-linux, or remove it"
 }
-
-# stands: whether there is anything at DIRECTORY, in one look: another installer may be replacing it.
-stands() { read -r MODE _ OWNER _ < <(ls -ldn -- "$DIRECTORY" 2> /dev/null); }
 
 # open_stage: a directory of our own beside the published one, on the same file system. It is locked while we live,
 # and so is told from one whose installer was killed: those are removed.
@@ -303,15 +304,13 @@ ask_version() {
 publish() {
   local said
   take_lock
-  ready && answer reused
-  refuse_what_stays
-  if stands; then
+  look
+  if [[ $MODE ]]; then
     said=$(mkdir -- "$STAGE/old" 2>&1 && mv -- "$DIRECTORY" "$STAGE/old/" 2>&1) \
       || cannot "the stale $DIRECTORY cannot be moved away" "$said"
   fi
   said=$(mv -- "$STAGE/new/$NAME" "$PARENT" 2>&1) && answer installed
-  ready && answer reused
-  refuse_what_stays
+  look
   cannot "$DIRECTORY cannot be published" "$said"
 }
 
