@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import hashlib
 import io
 import os
+import socket
+import ssl
 import tarfile
+import threading
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -138,3 +143,114 @@ def wait_for() -> Callable[[Callable[[], bool]], None]:
             time.sleep(0.01)
 
     return wait
+
+
+# --- a registry on loopback
+
+HELD_S = 60.0
+"""How long a server that does not answer holds on, unless the test ends."""
+
+
+@dataclass
+class Registry:
+    """What the next requests are answered with; `paths` are what was asked for."""
+
+    tarball: bytes = b""
+    status: int = 200
+    does: str = "serve"
+    """serve, truncate, hang, slow, endless, redirect, signed, or then_serve (`status` once, then serve)."""
+    url: str = ""
+    paths: list[str] = field(default_factory=list)
+    released: threading.Event = field(default_factory=threading.Event)
+
+    @property
+    def sha512(self) -> str:
+        return hashlib.sha512(self.tarball).hexdigest()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    registry: Registry
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
+        pass
+
+    def do_GET(self) -> None:
+        registry = self.registry
+        registry.paths.append(self.path)
+        with contextlib.suppress(ConnectionError):
+            self._answer(registry)
+
+    def _answer(self, registry: Registry) -> None:
+        first = len(registry.paths) == 1
+        if registry.does == "hang":
+            registry.released.wait(HELD_S)
+        elif registry.does == "signed":
+            self._head(403 if "?" in self.path else 302, 0, location="/moved?signature=s3cret")
+        elif registry.does == "redirect" and not self.path.startswith("/moved"):
+            self._head(302, 0, location=f"/moved{self.path}")
+        elif registry.does == "endless":
+            self._head(200, None)
+            while not registry.released.is_set():
+                self.wfile.write(bytes(1 << 20))
+        elif registry.status != 200 and (registry.does != "then_serve" or first):
+            self._head(registry.status, 0)
+        else:
+            self._body(registry)
+
+    def _body(self, registry: Registry) -> None:
+        self._head(200, len(registry.tarball))
+        half = len(registry.tarball) // 2
+        self.wfile.write(registry.tarball[:half])
+        self.wfile.flush()
+        if registry.does == "slow":
+            registry.released.wait(HELD_S)
+        if registry.does == "truncate":
+            self.connection.shutdown(socket.SHUT_RDWR)
+            return
+        self.wfile.write(registry.tarball[half:])
+
+    def _head(self, status: int, length: int | None, *, location: str = "") -> None:
+        self.send_response(status)
+        if length is not None:
+            self.send_header("Content-Length", str(length))
+        if location:
+            self.send_header("Location", location)
+        self.end_headers()
+
+
+@contextlib.contextmanager
+def serving(registry: Registry, context: ssl.SSLContext | None = None) -> Iterator[ThreadingHTTPServer]:
+    handler = type("Handler", (_Handler,), {"registry": registry})
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        server.daemon_threads = True
+        if context is not None:
+            server.socket = context.wrap_socket(server.socket, server_side=True)
+        registry.url = f"http://127.0.0.1:{server.server_port}"
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+        thread.start()
+        try:
+            yield server
+        finally:
+            registry.released.set()
+            server.shutdown()
+            thread.join()
+
+
+@pytest.fixture
+def empty_registry() -> Iterator[Registry]:
+    made = Registry()
+    with serving(made):
+        yield made
+
+
+@pytest.fixture
+def secure(empty_registry: Registry) -> Iterator[Callable[[ssl.SSLContext], str]]:
+    """The same registry behind TLS: gives its address."""
+    with contextlib.ExitStack() as servers:
+
+        def serve(context: ssl.SSLContext) -> str:
+            twin = Registry(empty_registry.tarball)
+            server = servers.enter_context(serving(twin, context))
+            return f"https://127.0.0.1:{server.server_port}"
+
+        yield serve

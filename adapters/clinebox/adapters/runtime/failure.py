@@ -38,6 +38,20 @@ class RuntimeTrouble(StrEnum):
     DISK_FULL = "disk_full"
     CACHE_UNUSABLE = "cache_unusable"
     """The cache directory cannot be made, read or written, or its lock is held for too long."""
+    MISSING_TOOLS = "missing_tools"
+    """The sandbox lacks what installing needs, and it could not be had."""
+    TARGET_UNUSABLE = "target_unusable"
+    """The directory in the sandbox cannot be made or written."""
+    NOT_OURS = "not_ours"
+    """What stands there belongs to another user, or is a link: it is neither trusted nor removed."""
+    STALE = "stale"
+    """What stands there is unusable, and cannot be replaced without a lock."""
+    LOCKED = "locked"
+    """Another installer holds the lock for too long."""
+    NOT_RUNNABLE = "not_runnable"
+    """The pinned binary does not run in this sandbox."""
+    SANDBOX = "sandbox"
+    """The sandbox itself failed, or gave an answer that the installer never gives."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +61,8 @@ class RuntimeFailure:
     trouble: RuntimeTrouble
     message: str
     ways_on: tuple[str, ...] = ()
+    last_lines: tuple[str, ...] = ()
+    """Of the installer's log, where it ran in a sandbox: printable, each bounded."""
 
     def __str__(self) -> str:
         """One sentence for people, with the ways on."""
