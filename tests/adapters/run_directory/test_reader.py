@@ -158,11 +158,11 @@ def test_a_receipt_that_the_caller_brings_takes_the_place_of_the_recorded_one(tm
         (b" " * (16 * 1024 * 1024 + 1), "longer than 16777216 bytes"),
     ],
 )
-def test_damaged_facts_are_noted_and_a_damaged_outcome_expects_the_receipt(
+def test_damaged_facts_are_noted_and_a_damaged_outcome_expects_every_witness(
     tmp_path: Path, content: bytes, why: str
 ) -> None:
     ours = read(write(tmp_path / "ours", stdout_ndjson=RESULT, outcome_json=content))
-    assert ours.evidence.expected_sources == frozenset({ExpectedSource.RECEIPT})
+    assert ours.evidence.expected_sources == frozenset(ExpectedSource)
     assert len(ours.notes) == 1
     assert ours.notes[0].startswith("outcome.json was not read: ")
     assert why in ours.notes[0]

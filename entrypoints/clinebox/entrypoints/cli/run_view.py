@@ -30,12 +30,20 @@ def print_run(console: Console, run: FinishedRun, run_directory: Path, mask: Mas
         ("grade", _grade(run)),
         ("cleanup", _cleanup(run)),
         ("sandbox", _sandbox(run)),
+        ("model", _model_calls(run)),
         ("took", f"{run.duration_s:.1f} s"),
         ("files", str(run_directory)),
         *(("note", note) for note in (*_told_otherwise(run), *run.notes)),
     ]
     extra = [(name, mask(value)) for name, value in rows]
     console.print(render_outcome(run.judgement.outcome, run.verdict, extra=extra))
+
+
+def _model_calls(run: FinishedRun) -> str:
+    calls = run.judgement.model_calls
+    if calls is None:
+        return "its calls were not watched"
+    return f"{len(calls)} call{'' if len(calls) == 1 else 's'}, each seen by the gateway"
 
 
 def _told_otherwise(run: FinishedRun) -> tuple[str, ...]:
