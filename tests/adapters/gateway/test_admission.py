@@ -11,7 +11,7 @@ import pytest
 
 from clinebox.adapters.gateway import Bounds
 from clinebox.adapters.gateway.targets import parse_target
-from clinebox.adapters.gateway.tokens import TokenTable
+from clinebox.adapters.gateway.tokens import TokenTable, new_session_token
 from clinebox.domain.model_calls.record import CallEnd
 
 SMALL = Bounds(request_limit_bytes=1_000)
@@ -19,7 +19,7 @@ SMALL = Bounds(request_limit_bytes=1_000)
 
 def test_tokens_are_random_url_safe_and_of_32_bytes() -> None:
     table: TokenTable[int] = TokenTable()
-    tokens = {table.new_token() for _ in range(100)}
+    tokens = {new_session_token() for _ in range(100)}
     assert len(tokens) == 100
     assert all(re.fullmatch(r"[A-Za-z0-9_-]{43}", token) for token in tokens)
     assert len(table) == 0

@@ -5,6 +5,7 @@ from clinebox.adapters.gateway.bodies import CapturedBodies
 from clinebox.adapters.gateway.sampling import Sampling
 from clinebox.adapters.gateway.server import GatewayAddress, serve_gateway
 from clinebox.adapters.gateway.session import GatewaySession, SessionOptions
+from clinebox.adapters.gateway.tokens import new_session_token
 from clinebox.adapters.gateway.upstream import Bounds, Upstream
 
 __all__ = [
@@ -16,5 +17,6 @@ __all__ = [
     "Sampling",
     "SessionOptions",
     "Upstream",
+    "new_session_token",
     "serve_gateway",
 ]

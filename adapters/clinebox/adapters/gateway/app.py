@@ -28,7 +28,7 @@ from clinebox.adapters.gateway.refusals import (
 from clinebox.adapters.gateway.relay import Relay
 from clinebox.adapters.gateway.session import GatewaySession, SessionOptions
 from clinebox.adapters.gateway.targets import HEALTH_PATH, Target, parse_target
-from clinebox.adapters.gateway.tokens import TokenTable
+from clinebox.adapters.gateway.tokens import TokenTable, new_session_token
 from clinebox.adapters.gateway.upstream import Bounds, Upstream, UpstreamClient
 from clinebox.domain.model_calls.record import ModelCall
 
@@ -69,10 +69,18 @@ class Gateway:
         self.close_sessions()
         await self._client.__aexit__(*error)
 
-    def open_session(self, options: SessionOptions | None = None) -> GatewaySession:
-        """A new session with a token of its own; it ends with its `close`."""
+    def open_session(
+        self, options: SessionOptions | None = None, *, token: str | None = None
+    ) -> GatewaySession:
+        """A new session; it ends with its `close`.
+
+        `token` is one of `new_session_token`, for a caller who has to mask it before the session is there.
+        ValueError when a live session has it already.
+        """
         options = SessionOptions() if options is None else options
-        token = self._sessions.new_token()
+        token = new_session_token() if token is None else token
+        if self._sessions.find(token) is not None:
+            raise ValueError("this token belongs to a session that is open")
         session = GatewaySession(
             token,
             self._upstream.below_prefix(options.prefix),

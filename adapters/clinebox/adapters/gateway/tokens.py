@@ -12,6 +12,11 @@ TOKEN_BYTES: Final = 32
 T = TypeVar("T")
 
 
+def new_session_token() -> str:
+    """A random token of 32 bytes, in URL-safe base64 without padding."""
+    return secrets.token_urlsafe(TOKEN_BYTES)
+
+
 class TokenTable(Generic[T]):
     """Live tokens, each with what it stands for.
 
@@ -21,10 +26,6 @@ class TokenTable(Generic[T]):
 
     def __init__(self) -> None:
         self._holders: dict[bytes, tuple[str, T]] = {}
-
-    def new_token(self) -> str:
-        """A random token of 32 bytes, in URL-safe base64 without padding; stands for nothing yet."""
-        return secrets.token_urlsafe(TOKEN_BYTES)
 
     def add(self, token: str, holder: T) -> None:
         """Let the token stand for `holder` from now on."""
