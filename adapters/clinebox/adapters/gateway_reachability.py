@@ -4,37 +4,36 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, assert_never
 from urllib.parse import SplitResult, urlsplit
 
 from returns.pipeline import is_successful
 from returns.result import Failure, Result, Success
 
+from clinebox.adapters.bash_dial import (
+    CannotDial,
+    Connected,
+    Dialled,
+    NotConnected,
+    dial,
+    shown_bytes,
+)
 from clinebox.adapters.gateway.app import HEALTHY
 from clinebox.adapters.gateway.headers import MARKER
 from clinebox.adapters.gateway.targets import HEALTH_PATH
-from clinebox.domain.one_line import excerpt
-from clinebox.domain.ports import Command, ExecResult, Sandbox, SandboxFailure
+from clinebox.domain.ports import Sandbox, SandboxFailure
 from clinebox.domain.preflight import shown_url
 
 REACH_TIMEOUT_S: Final = 10.0
-SEEN_LIMIT_CHARS: Final = 120
 _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 _STATUS_LINE: Final = re.compile(rb"HTTP/1\.[01] (\d{3})(?: [^\r\n]*)?\r?\n")
-_CONNECTED: Final = b"connected\n"
-_CONNECT_FAILED: Final = 3
 _ANSWER_SHARE: Final = 0.8
 """Of the whole time; the rest is left to tell what came of it."""
 
-# bash(1), "REDIRECTION": `/dev/tcp/host/port`. A peer that resets must not end bash by SIGPIPE.
 # `read` keeps what came when its time is up (bash 4.0); it ends at a NUL, which no answer of ours has.
 _ASK: Final = """
-trap '' PIPE
-exec 3<>"/dev/tcp/$1/$2" || exit 3
-echo connected
-[ -n "$3" ] || exit 0
-printf '%s' "$3" >&3
-IFS= read -r -d '' -n 4096 -t "$4" answer <&3
+printf '%s' "$1" >&3
+IFS= read -r -d '' -n 4096 -t "$2" answer <&3
 printf '%s' "$answer"
 """
 
@@ -83,10 +82,10 @@ async def reachable_from_inside(
     parts = _parts(url)
     if parts is None:
         return Failure(GatewayUnreachable(shown_url(url), where, "this is no http address of a host"))
-    ran = await sandbox.exec(_question(parts, timeout_s), timeout_s=timeout_s)
-    if not is_successful(ran):
-        return Failure(ran.failure())
-    judged = _judged(ran.unwrap(), timeout_s=timeout_s, tls=parts.scheme == "https")
+    asked = await _ask(sandbox, parts, timeout_s)
+    if not is_successful(asked):
+        return Failure(asked.failure())
+    judged = _judged(asked.unwrap(), tls=parts.scheme == "https")
     if isinstance(judged, str):
         return Failure(GatewayUnreachable(shown_url(url), where, judged))
     return Success(judged)
@@ -101,29 +100,28 @@ def _parts(url: str) -> SplitResult | None:
     return parts if usable and "@" not in parts.netloc else None
 
 
-def _question(parts: SplitResult, timeout_s: float) -> Command:
+async def _ask(sandbox: Sandbox, parts: SplitResult, timeout_s: float) -> Result[Dialled, SandboxFailure]:
     host, port = parts.hostname or "", parts.port or _DEFAULT_PORTS[parts.scheme]
     path = parts.path.rstrip("/") + HEALTH_PATH.decode("ascii")
     request = f"GET {path} HTTP/1.1\r\nHost: {parts.netloc}\r\nConnection: close\r\n\r\n"
-    words = (host, str(port), "" if parts.scheme == "https" else request, f"{timeout_s * _ANSWER_SHARE:.3f}")
-    # The C locale: bash's own words for what failed are read below, and bytes are counted as bytes.
-    return Command(argv=("bash", "-p", "-c", _ASK, "bash", *words), env={"LC_ALL": "C"})
+    script = _ASK if parts.scheme == "http" else ""
+    patience = f"{timeout_s * _ANSWER_SHARE:.3f}"
+    return await dial(sandbox, host, port, script, request, patience, timeout_s=timeout_s)
 
 
-def _judged(ran: ExecResult, *, timeout_s: float, tls: bool) -> Reachability | str:
+def _judged(dialled: Dialled, *, tls: bool) -> Reachability | str:
     """What was learnt, or what came instead of the gateway."""
-    if ran.stdout.startswith(_CONNECTED):
-        if tls:
+    match dialled:
+        case Connected() if tls:
             return NotTried("the port takes connections, and bash speaks no TLS to ask who listens there")
-        return _answer(ran.stdout[len(_CONNECTED) :])
-    if ran.timed_out:
-        return f"no connection came about within {timeout_s:g} s"
-    reason = _bash_reason(ran.stderr)
-    if ran.exit_code != _CONNECT_FAILED:
-        return NotTried(f"bash could not be asked there (exit code {ran.exit_code}: {reason})")
-    if reason == "No such file or directory":
-        return NotTried("the bash there has no /dev/tcp")
-    return f"no connection came about ({reason})"
+        case Connected(printed=answer):
+            return _answer(answer)
+        case NotConnected(reason=reason):
+            return f"no connection came about ({reason})"
+        case CannotDial(reason=reason):
+            return NotTried(reason)
+        case _:
+            assert_never(dialled)
 
 
 def _answer(answer: bytes) -> Reachability | str:
@@ -131,20 +129,10 @@ def _answer(answer: bytes) -> Reachability | str:
         return "the port took the connection, and no answer came"
     status = _STATUS_LINE.match(answer)
     if status is None:
-        return f"something else listens there, which speaks no HTTP and sent {_shown(answer)!r}"
+        return f"something else listens there, which speaks no HTTP and sent {shown_bytes(answer)!r}"
     head, _, body = answer.partition(b"\r\n\r\n")
     if int(status[1]) != 200:  # noqa: PLR2004 - RFC 9110 §15.3.1
-        return f"the answer was {_shown(status[0])!r}"
+        return f"the answer was {shown_bytes(status[0])!r}"
     if MARKER + b": health" not in head.lower().split(b"\r\n") or HEALTHY not in body:
         return "another server than the gateway answered with HTTP 200"
     return Reached()
-
-
-def _bash_reason(stderr: bytes) -> str:
-    """`bash: connect: Connection refused`: its last part says why; the lines after it say it again."""
-    first = stderr.lstrip().partition(b"\n")[0]
-    return _shown(first.rpartition(b": ")[2]) or "no reason given"
-
-
-def _shown(data: bytes) -> str:
-    return excerpt(data[: 4 * SEEN_LIMIT_CHARS].decode("utf-8", "replace"), SEEN_LIMIT_CHARS)
