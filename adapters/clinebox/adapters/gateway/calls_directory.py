@@ -13,7 +13,7 @@ from clinebox.domain.model_calls.codec import call_to_json, model_call_lines
 from clinebox.domain.model_calls.record import ModelCall
 
 SUFFIX: Final = ".jsonl"
-_APPEND: Final = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
+_APPEND: Final = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
 
 
 class CallsDirectory:

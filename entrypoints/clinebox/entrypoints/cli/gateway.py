@@ -87,8 +87,9 @@ def gateway(
     tokens = gateway_options.tokens(operator_token_env, session_token_env, server.key, os.environ)
     place = gateway_options.listen_place(listen, public_url)
     drain_s = seconds("--drain", drain)
+    directory = gateway_options.calls_path(calls_dir)
     _ask_first(server, wanted=preflight)
-    program = _Program(server, place, tokens, gateway_options.calls_path(calls_dir), drain_s, as_json=as_json)
+    program = _Program(server, place, tokens, directory, drain_s, as_json=as_json)
     raise typer.Exit(program.run())
 
 

@@ -79,7 +79,10 @@ def tokens(
     operator = _token("--operator-token-env", operator_variable, environment)
     session = _token("--session-token-env", session_variable, environment)
     if session is not None and session == operator:
-        raise CliError("--session-token-env: a sandbox that has the operator's token could open sessions")
+        raise CliError(
+            "--session-token-env: it is the operator's token, with which a sandbox could open sessions: "
+            "give another"
+        )
     if key is not None and key in (operator, session):
         raise CliError("--api-key-env: the model server's key must not be one of the gateway's own tokens")
     return Tokens(operator, operator_variable, session, session_variable)
