@@ -239,6 +239,21 @@ def test_a_second_signal_cuts_what_is_under_way_and_its_record_says_so(
     assert json.loads(written)["end"] == "client_closed"
 
 
+def test_a_call_of_the_lasting_session_that_was_cut_is_on_disk(
+    model: Any, start: Start, tmp_path: Path
+) -> None:
+    served = model(HANGS)
+    gate = start(served.base_url, "--calls-dir", str(tmp_path / "calls"), "--no-preflight")
+    thread, _ = in_background(lambda: gate.ask(f"{gate.url}/s/{LASTING}/v1"))
+    served.wait_until(lambda requests: any(r.hangs for r in requests), timeout_s=PATIENCE_S)
+    gate.signal(signal.SIGTERM)
+    gate.signal(signal.SIGINT)
+    assert gate.exit() == 130
+    thread.join(PATIENCE_S)
+    [file] = (tmp_path / "calls").iterdir()
+    assert json.loads(file.read_text())["end"] == "client_closed"
+
+
 def test_a_drain_ends_with_its_time(model: Any, start: Start) -> None:
     served = model(HANGS)
     gate = start(served.base_url, "--drain", "0.2", "--no-preflight")
@@ -331,7 +346,7 @@ def test_a_full_disk_stops_no_call_and_is_told(model: Any, start: Start, tmp_pat
     calls = tmp_path / "calls"
     gate = start(model(ANSWER, ANSWER).base_url, "--calls-dir", str(calls), "--no-preflight")
     session = gate.open()
-    (calls / f"{session['id']}.jsonl").symlink_to("/dev/full")
+    (calls / f"{session['id']}.jsonl").symlink_to("/dev/full")  # ENOSPC at every write (full(4))
     gate.ask(session["base_url"])
     gate.ask(session["base_url"])
     assert "clinebox_gateway_unwritten_records 2.0" in gate.http.get(f"{gate.url}/metrics").text

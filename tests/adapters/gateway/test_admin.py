@@ -106,6 +106,25 @@ async def test_an_operators_token_is_asked_for_before_the_body_is_read() -> None
         assert at.refused == ["wrong_operator_token"]
 
 
+@pytest.mark.parametrize(
+    ("sent", "status"),
+    [
+        (f"bearer {OPERATOR}", 200),
+        (f"BEARER {OPERATOR}", 200),
+        (f"Bearer  {OPERATOR}", 401),
+        (f"Basic {OPERATOR}", 401),
+        (f"Bearer {OPERATOR[:-1]}", 401),
+        (f"Bearer {OPERATOR}x", 401),
+        (f"Bearer {OPERATOR.upper()}", 401),
+        (OPERATOR, 401),
+        ("Bearer", 401),
+    ],
+)
+async def test_the_operators_token_is_the_whole_of_it(sent: str, status: int) -> None:
+    async with desk() as at:
+        assert (await at.send("GET", headers={"authorization": sent})).status_code == status
+
+
 async def test_two_sessions_are_told_apart_in_what_they_called() -> None:
     script = Script(turns=(Turn(text="a"), Turn(text="b")))
     async with ScriptedModelServer(script) as model, desk(model.base_url) as at:

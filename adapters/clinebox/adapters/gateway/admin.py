@@ -74,7 +74,7 @@ class SessionDesk:
     ) -> None:
         self._application = application
         self._book = book
-        self._operator_digest = _digest(b"Bearer " + operator_token.encode("ascii"))
+        self._operator_digest = _digest(operator_token.encode("ascii"))
         self._model = model
         self._on_refused = on_refused
         self.public_url = ""
@@ -116,8 +116,9 @@ class SessionDesk:
 
     def _is_operator(self, head: RequestHead) -> bool:
         """In constant time: digests of the same length are compared, whatever was sent."""
-        sent = field(head.fields, b"authorization") or b""
-        return hmac.compare_digest(_digest(sent), self._operator_digest)
+        scheme, _, token = (field(head.fields, b"authorization") or b"").partition(b" ")
+        # RFC 9110 §11.1: the scheme's name has no case
+        return hmac.compare_digest(_digest(token), self._operator_digest) and scheme.lower() == b"bearer"
 
     async def _open(self, receive: Receive) -> _Reply | Refusal:
         body = await _whole_body(receive)

@@ -119,7 +119,7 @@ class SessionBook:
             booked.close()
         for timer in self._timers.values():
             timer.cancel()
-        return [await booked.wait_whole() for booked in self].count(False)
+        return (await asyncio.gather(*(booked.wait_whole() for booked in self))).count(False)
 
     def _later(self, session_id: str, delay_s: float, what: Callable[[], None]) -> None:
         earlier = self._timers.pop(session_id, None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -19,7 +20,6 @@ TOKEN_CHARS: Final = (16, 128)
 _TOKEN: Final = re.compile(r"[A-Za-z0-9_-]*", re.ASCII)
 _LISTEN: Final = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\s:\[\]/]+):([0-9]{1,5})", re.ASCII)
 _LAST_PORT: Final = 65535
-_ANY_ADDRESS: Final = frozenset({"0.0.0.0", "::"})  # noqa: S104 - not bound here: refused as a public address
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,12 +96,19 @@ def listen_place(listen: str, public_url: str | None) -> Place:
     host = found[1].strip("[]")
     if public_url is not None:
         return Place(listen, host, int(found[2]), _public_url(public_url))
-    if host in _ANY_ADDRESS:
+    if _is_every_address(host):
         raise CliError(
             f"--listen: {listen} is every address of this host, and none that a sandbox can call: give "
             "--public-url URL too, such as http://this-host:8787"
         )
     return Place(listen, host, int(found[2]), None)
+
+
+def _is_every_address(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_unspecified
+    except ValueError:
+        return False
 
 
 def calls_path(path: Path | None) -> Path | None:
