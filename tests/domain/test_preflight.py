@@ -9,6 +9,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from clinebox.domain.preflight import (
     Answered,
+    CannotAsk,
     ConnectionRefused,
     Observation,
     ProbeBroke,
@@ -31,6 +32,7 @@ OBSERVATIONS: st.SearchStrategy[Observation] = st.one_of(
     st.just(ConnectionRefused()),
     st.builds(Unresolved, TEXT),
     st.builds(ProbeBroke, TEXT),
+    st.builds(CannotAsk, TEXT),
 )
 
 
@@ -77,6 +79,7 @@ def test_every_other_observation_has_its_note(snapshot: SnapshotAssertion) -> No
         ConnectionRefused(),
         Unresolved("policy_api_key: ${vault:secret} has no resolver here"),
         ProbeBroke("httpx.RemoteProtocolError"),
+        CannotAsk("an https address is asked by curl, and the sandbox has none"),
     ]
     assert [judge(observation) for observation in seen] == snapshot
 

@@ -10,6 +10,7 @@ import httpx
 from clinebox.adapters.gateway.failures import causes_of
 from clinebox.adapters.gateway.headers import is_header_word
 from clinebox.adapters.gateway.upstream import checked_base_url
+from clinebox.domain.json_value import JsonValue
 from clinebox.domain.preflight import (
     Answered,
     ConnectionRefused,
@@ -53,8 +54,13 @@ async def probe_model_server(
         return _broken(error)
 
 
+def probe_body(model: str) -> dict[str, JsonValue]:
+    """A completion of one token."""
+    return {"model": model, "messages": [{"role": "user", "content": "ping"}], "max_tokens": 1}
+
+
 async def _ask(url: str, model: str, key: str | None, *, trust_env: bool) -> Observation:
-    body = {"model": model, "messages": [{"role": "user", "content": "ping"}], "max_tokens": 1}
+    body = probe_body(model)
     headers = {} if key is None else {"authorization": f"Bearer {key}"}
     # The bound is the caller's, over all of it: httpx would count each read anew.
     async with (

@@ -60,7 +60,16 @@ class ProbeBroke:
     exception_class: str
 
 
-Observation: TypeAlias = Answered | Redirected | TimedOut | ConnectionRefused | Unresolved | ProbeBroke
+@dataclass(frozen=True, slots=True)
+class CannotAsk:
+    """Nothing could be sent from where it was to be asked, a sandbox say; `reason` is half a sentence."""
+
+    reason: str
+
+
+Observation: TypeAlias = (
+    Answered | Redirected | TimedOut | ConnectionRefused | Unresolved | ProbeBroke | CannotAsk
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,9 +158,16 @@ def _seen(observation: Observation, mask: Mask) -> str:
             return f"no answer came within {timeout_s:g} s"
         case ConnectionRefused():
             return "the connection was refused"
-        case Unresolved(reason=reason):
-            return f"nothing was sent, for the configuration is unresolved ({_shown(reason, mask)})"
+        case Unresolved() | CannotAsk():
+            return f"nothing was sent{_why_unsent(observation, mask)}"
         case ProbeBroke(exception_class=name):
             return f"the probe failed with {_shown(name, mask)}"
         case _:
             assert_never(observation)
+
+
+def _why_unsent(observation: Unresolved | CannotAsk, mask: Mask) -> str:
+    reason = _shown(observation.reason, mask)
+    if isinstance(observation, CannotAsk):
+        return f": {reason}"
+    return f", for the configuration is unresolved ({reason})"

@@ -14,7 +14,6 @@ from urllib.parse import quote
 from returns.pipeline import is_successful
 from returns.result import Failure, Result, Success
 
-from clinebox.adapters.gateway_reachability import reachable_from_inside
 from clinebox.adapters.run_directory.writer import RunDirectoryWriter
 from clinebox.adapters.sandboxes.jail import finished as to_its_end
 from clinebox.adapters.supervisor.client import Finished
@@ -23,7 +22,13 @@ from clinebox.domain.outcome.evidence import RequestedStop
 from clinebox.domain.outcome.failed_step import FailedStep, sandbox_step, step_of
 from clinebox.domain.outcome.model import Reason, StoppedBy
 from clinebox.domain.outcome.policy import Verdict, decide
-from clinebox.domain.ports import ReadOnlyMount, SandboxDescription, SandboxProvider, SandboxSpec
+from clinebox.domain.ports import (
+    ReadOnlyMount,
+    SandboxDescription,
+    SandboxFailure,
+    SandboxProvider,
+    SandboxSpec,
+)
 from clinebox.domain.receipt import CleanupReceipt
 from clinebox.domain.shell import session_directory
 from clinebox.entrypoints.agent_session import AgentSession, Verified
@@ -231,8 +236,16 @@ class AgentRun:
         url = self._access.gateway_url
         if url is None:
             return Success(None)
+        # It brings the gateway, and so uvicorn and httpx, which a direct run need not import.
+        from clinebox.adapters.gateway_reachability import reachable_from_inside  # noqa: PLC0415
+
         reached = await reachable_from_inside(session.sandbox, url, timeout_s=REACH_GATEWAY_S)
-        return reached.alt(lambda sentence: step_of(Reason.GATEWAY_UNREACHABLE, sentence))
+        if is_successful(reached):
+            return Success(None)
+        failure = reached.failure()
+        if isinstance(failure, SandboxFailure):
+            return Failure(sandbox_step(failure))
+        return Failure(step_of(Reason.GATEWAY_UNREACHABLE, str(failure)))
 
     async def _verify(
         self, session: AgentSession, judged: FinishedRun, receipt: CleanupReceipt

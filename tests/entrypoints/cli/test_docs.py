@@ -71,3 +71,11 @@ def test_every_option_of_classify_is_documented() -> None:
     shown = python("-m", "clinebox.entrypoints.cli.main", "classify", "--help", cwd=ROOT)
     options = set(re.findall(r"--[a-z-]+", shown)) - {"--help"}
     assert options == set(re.findall(r"`(--[a-z-]+)[^`]*` \|", CLI.partition("## clinebox classify")[2]))
+
+
+@pytest.mark.parametrize("command", ["gateway", "preflight"])
+def test_every_option_of_a_command_is_in_its_section(command: str) -> None:
+    shown = python("-m", "clinebox.entrypoints.cli.main", command, "--help", cwd=ROOT)
+    section = CLI.partition(f"## clinebox {command}\n")[2].partition("\n## ")[0]
+    rows = "\n".join(line.partition(" | ")[0] for line in section.splitlines() if line.startswith("| `--"))
+    assert set(re.findall(r"--[a-z-]+", rows)) == set(re.findall(r"--[a-z-]+", shown)) - {"--help"}

@@ -10,6 +10,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 from clinebox.adapters.gateway.app import Gateway
 from clinebox.adapters.gateway.asgi import Application, Receive, Scope, Send, body_message, start_message
+from clinebox.adapters.gateway.calls_directory import CallsDirectory
 from clinebox.domain.model_calls.record import CallUsage, ModelCall
 
 METRICS_PATH: Final = b"/metrics"
@@ -54,6 +55,10 @@ class GatewayMetrics:
         """Show how many sessions are open and how many calls are under way, as it stands when asked."""
         self._gauge("sessions", "Sessions that are open.", lambda: gateway.session_count)
         self._gauge("live_calls", "Calls that are under way.", lambda: gateway.live_call_count)
+
+    def watch_directory(self, directory: CallsDirectory) -> None:
+        """Show how many writes of records failed."""
+        self._gauge("unwritten_records", "Writes of records that failed.", lambda: directory.failures)
 
     def ended(self, call: ModelCall) -> None:
         """Count a call that ended."""

@@ -23,6 +23,8 @@ class SessionOptions:
     """Keep both bodies of each call, at most 1 MiB each, masked by streams that this opens."""
     on_end: Callable[[ModelCall, CapturedBodies | None], None] | None = None
     """Told of each call as it ends, before the client can know the answer's end. Must not block or raise."""
+    keeps_records: bool = True
+    """False for a session without an end in sight: its calls are told to `on_end` and not kept in memory."""
 
 
 class GatewaySession:
@@ -57,6 +59,11 @@ class GatewaySession:
     def sampling(self) -> Sampling:
         """The fields that are set in its requests."""
         return self._options.sampling
+
+    @property
+    def call_count(self) -> int:
+        """How many calls it made so far."""
+        return self._count
 
     @property
     def live_call_count(self) -> int:
@@ -100,7 +107,8 @@ class GatewaySession:
 
     def _note(self, attempt: Attempt) -> None:
         call = attempt.record()
-        self._ended.append(call)
+        if self._options.keeps_records:
+            self._ended.append(call)
         if self._gateway_on_end is not None:
             self._gateway_on_end(call)
         if self._options.on_end is not None:

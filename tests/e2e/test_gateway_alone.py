@@ -1,0 +1,357 @@
+"""`clinebox gateway` as an operator runs it: a process of its own, real calls, real signals."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from clinebox.adapters.scripted_model import (
+    Fault,
+    RunningScriptedModel,
+    Script,
+    Turn,
+    running_scripted_model,
+)
+from clinebox.domain.model_calls.reader import parse_model_calls
+
+KEY = "sk-the-real-key-0123456789"
+OPERATOR = "operator-token-0123456789"
+LASTING = "lasting-token-0123456789"
+SECRETS = {"MODEL_KEY": KEY, "OPERATOR_TOKEN": OPERATOR, "LASTING_TOKEN": LASTING}
+PATIENCE_S = 60.0
+ASK = {"stream": True, "stream_options": {"include_usage": True}, "messages": []}
+ANSWER = Turn.model_validate({"text": "hi there", "usage": {"prompt_tokens": 3, "completion_tokens": 2}})
+HANGS = Turn(text="one two three", fault=Fault.HANG_MID_STREAM)
+
+
+@pytest.fixture
+def model() -> Iterator[Callable[..., RunningScriptedModel]]:
+    """A model server that takes nothing but the real key."""
+    with contextlib.ExitStack() as stack:
+        yield lambda *turns: stack.enter_context(running_scripted_model(Script(turns=turns), require_key=KEY))
+
+
+@dataclass
+class Gate:
+    """A running `clinebox gateway`."""
+
+    process: subprocess.Popen[bytes]
+    url: str
+    stdout: list[dict[str, Any]]
+    stderr: Path
+    http: httpx.Client = field(default_factory=lambda: httpx.Client(trust_env=False, timeout=PATIENCE_S))
+
+    @property
+    def operator(self) -> dict[str, str]:
+        return {"authorization": f"Bearer {OPERATOR}"}
+
+    def open(self, **order: Any) -> dict[str, Any]:
+        answer = self.http.post(f"{self.url}/sessions", json=order, headers=self.operator)
+        assert answer.status_code == 201, answer.text
+        opened: dict[str, Any] = answer.json()
+        return opened
+
+    def end(self, session_id: str) -> bytes:
+        answer = self.http.delete(f"{self.url}/sessions/{session_id}", headers=self.operator)
+        assert answer.status_code == 200, answer.text
+        return answer.content
+
+    def ask(self, base_url: str) -> str:
+        answer = self.http.post(f"{base_url}/chat/completions", json=ASK)
+        assert answer.status_code == 200, answer.text
+        return answer.text
+
+    def signal(self, number: signal.Signals) -> None:
+        self.process.send_signal(number)
+
+    def exit(self) -> int:
+        stdout, _ = self.process.communicate(timeout=PATIENCE_S)
+        self.stdout += [json.loads(line) for line in stdout.splitlines()]
+        return self.process.returncode
+
+
+Start = Callable[..., Gate]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    """Start `clinebox gateway --json` on a free port; both tokens are set unless options say which."""
+    running: list[Gate] = []
+
+    def begin(upstream: str, *options: str, tokens: tuple[str, ...] | None = None) -> Gate:
+        stderr = tmp_path / f"stderr-{len(running)}.txt"
+        chosen = ("--operator-token-env", "OPERATOR_TOKEN", "--session-token-env", "LASTING_TOKEN")
+        command = [sys.executable, "-m", "clinebox.entrypoints.cli.main", "gateway", "--json"]
+        command += ["--upstream", upstream, "--model", "some-model", "--api-key-env", "MODEL_KEY"]
+        command += ["--listen", "127.0.0.1:0", *(chosen if tokens is None else tokens), *options]
+        with stderr.open("wb") as errors:
+            process = subprocess.Popen(
+                command, stdout=subprocess.PIPE, stderr=errors, env={**os.environ, **SECRETS}
+            )
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        assert line, stderr.read_text()
+        listening = json.loads(line)
+        gate = Gate(process, listening.get("url", ""), [listening], stderr)
+        running.append(gate)
+        return gate
+
+    yield begin
+    for gate in running:
+        gate.http.close()
+        if gate.process.poll() is None:
+            gate.process.kill()
+        gate.process.communicate()
+
+
+def until(holds: Callable[[], object], what: str) -> None:
+    """Wait for a condition that another process brings about."""
+    gives_up = time.monotonic() + PATIENCE_S
+    while not holds():
+        assert time.monotonic() < gives_up, f"still not: {what}"
+        threading.Event().wait(0.02)
+
+
+def in_background(work: Callable[[], object]) -> tuple[threading.Thread, list[object]]:
+    """What it gives or raises, once its thread is joined."""
+    came: list[object] = []
+
+    def run() -> None:
+        try:
+            came.append(work())
+        except httpx.HTTPError as error:
+            came.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    return thread, came
+
+
+def test_hosts_get_sessions_call_the_model_and_have_their_records(model: Any, start: Start) -> None:
+    served = model(ANSWER)
+    gate = start(served.base_url, "--no-preflight")
+    one, two = gate.open(), gate.open(sampling={"temperature": 0.25}, ttl_s=600)
+    assert one["base_url"] == f"{gate.url}/s/{one['token']}/v1"
+    assert (one["model"], one["token"] != two["token"]) == ("some-model", True)
+    assert '"hi' in gate.ask(two["base_url"])
+    assert served.requests[0].body["temperature"] == 0.25
+    glance = gate.http.get(f"{gate.url}/sessions/{two['id']}/calls", headers=gate.operator)
+    assert [json.loads(line)["of"] for line in glance.text.splitlines()] == [None]
+    facts = parse_model_calls(gate.end(two["id"]))
+    assert facts.is_whole
+    assert gate.end(one["id"]) == b""
+    again = gate.http.post(f"{two['base_url']}/chat/completions", json=ASK)
+    assert (again.status_code, again.headers["x-clinebox-gateway"]) == (401, "wrong_token")
+    assert gate.end(two["id"]) != b"", "an answer that got lost can be asked for again"
+
+
+def test_one_lasting_session_needs_no_operator(model: Any, start: Start, tmp_path: Path) -> None:
+    calls = tmp_path / "made" / "calls"
+    gate = start(
+        model(ANSWER, ANSWER).base_url,
+        "--calls-dir",
+        str(calls),
+        "--no-preflight",
+        tokens=("--session-token-env", "LASTING_TOKEN"),
+    )
+    for _ in range(2):
+        gate.ask(f"{gate.url}/s/{LASTING}/v1")
+    [file] = calls.iterdir()
+    assert [json.loads(line)["number"] for line in file.read_text().splitlines()] == [1, 2]
+    assert gate.http.post(f"{gate.url}/sessions", json={}).status_code == 404
+
+
+def test_a_gateway_that_is_killed_has_lost_no_call_that_had_ended(
+    model: Any, start: Start, tmp_path: Path
+) -> None:
+    gate = start(model(*[ANSWER] * 20).base_url, "--calls-dir", str(tmp_path / "calls"), "--no-preflight")
+    sessions = [gate.open() for _ in range(4)]
+    for _ in range(5):
+        for session in sessions:
+            gate.ask(session["base_url"])
+    gate.signal(signal.SIGKILL)
+    assert gate.process.wait(timeout=PATIENCE_S) == -signal.SIGKILL
+    for session in sessions:
+        written = (tmp_path / "calls" / f"{session['id']}.jsonl").read_bytes()
+        lines = [json.loads(line) for line in written.splitlines()]
+        assert [(line["number"], line["end"]) for line in lines] == [(n, "finished") for n in range(1, 6)]
+        assert not parse_model_calls(written).is_whole, "nobody may take it for all that was called"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_stop_lets_what_is_under_way_finish_and_takes_nothing_new(
+    model: Any, start: Start, tmp_path: Path, number: signal.Signals
+) -> None:
+    served = model(HANGS)
+    gate = start(served.base_url, "--calls-dir", str(tmp_path / "calls"), "--no-preflight")
+    session = gate.open()
+    thread, came = in_background(lambda: gate.ask(session["base_url"]))
+    served.wait_until(lambda requests: any(r.hangs for r in requests), timeout_s=PATIENCE_S)
+    gate.signal(number)
+    until(lambda: gate.http.get(f"{gate.url}/health").status_code == 503, "draining")
+    refused = gate.http.post(f"{session['base_url']}/chat/completions", json=ASK)
+    assert (refused.status_code, refused.headers["x-clinebox-gateway"]) == (503, "draining")
+    assert gate.http.post(f"{gate.url}/sessions", headers=gate.operator).status_code == 503
+    assert gate.http.get(f"{gate.url}/sessions", headers=gate.operator).status_code == 200
+    served.release()
+    thread.join(PATIENCE_S)
+    assert "[DONE]" in str(came)
+    assert gate.exit() == 0
+    assert gate.stdout[-1] == {
+        "status": "stopped",
+        "cut_requests": 0,
+        "killed": False,
+        "unwritten_records": 0,
+    }
+    assert parse_model_calls((tmp_path / "calls" / f"{session['id']}.jsonl").read_bytes()).is_whole
+
+
+def test_a_second_signal_cuts_what_is_under_way_and_its_record_says_so(
+    model: Any, start: Start, tmp_path: Path
+) -> None:
+    served = model(HANGS)
+    gate = start(served.base_url, "--calls-dir", str(tmp_path / "calls"), "--no-preflight")
+    session = gate.open()
+    thread, came = in_background(lambda: gate.ask(session["base_url"]))
+    served.wait_until(lambda requests: any(r.hangs for r in requests), timeout_s=PATIENCE_S)
+    gate.signal(signal.SIGTERM)
+    until(lambda: gate.http.get(f"{gate.url}/health").status_code == 503, "draining")
+    gate.signal(signal.SIGTERM)
+    assert gate.exit() == 130
+    thread.join(PATIENCE_S)
+    assert isinstance(came[0], httpx.RemoteProtocolError | httpx.ReadError), came
+    assert (gate.stdout[-1]["killed"], gate.stdout[-1]["cut_requests"]) == (True, 1)
+    written = (tmp_path / "calls" / f"{session['id']}.jsonl").read_bytes()
+    assert parse_model_calls(written).is_whole
+    assert json.loads(written)["end"] == "client_closed"
+
+
+def test_a_call_of_the_lasting_session_that_was_cut_is_on_disk(
+    model: Any, start: Start, tmp_path: Path
+) -> None:
+    served = model(HANGS)
+    gate = start(served.base_url, "--calls-dir", str(tmp_path / "calls"), "--no-preflight")
+    thread, _ = in_background(lambda: gate.ask(f"{gate.url}/s/{LASTING}/v1"))
+    served.wait_until(lambda requests: any(r.hangs for r in requests), timeout_s=PATIENCE_S)
+    gate.signal(signal.SIGTERM)
+    gate.signal(signal.SIGINT)
+    assert gate.exit() == 130
+    thread.join(PATIENCE_S)
+    [file] = (tmp_path / "calls").iterdir()
+    assert json.loads(file.read_text())["end"] == "client_closed"
+
+
+def test_a_drain_ends_with_its_time(model: Any, start: Start) -> None:
+    served = model(HANGS)
+    gate = start(served.base_url, "--drain", "0.2", "--no-preflight")
+    thread, came = in_background(lambda: gate.ask(gate.open()["base_url"]))
+    served.wait_until(lambda requests: any(r.hangs for r in requests), timeout_s=PATIENCE_S)
+    gate.signal(signal.SIGTERM)
+    assert gate.exit() == 0
+    thread.join(PATIENCE_S)
+    assert isinstance(came[0], httpx.HTTPError), came
+    assert (gate.stdout[-1]["killed"], gate.stdout[-1]["cut_requests"]) == (False, 1)
+
+
+@pytest.mark.parametrize(
+    "sent", [{}, {"authorization": "Bearer wrong"}, {"authorization": OPERATOR}, {"authorization": "Basic x"}]
+)
+def test_whoever_is_not_the_operator_gets_a_401_everywhere(
+    model: Any, start: Start, sent: dict[str, str]
+) -> None:
+    gate = start(model(ANSWER).base_url, "--no-preflight")
+    session = gate.open()
+    for method, path in [
+        ("POST", "/sessions"),
+        ("GET", "/sessions"),
+        ("GET", f"/sessions/{session['id']}/calls"),
+        ("DELETE", f"/sessions/{session['id']}"),
+        ("DELETE", "/sessions/none"),
+    ]:
+        answer = gate.http.request(method, gate.url + path, headers=sent)
+        assert (answer.status_code, answer.headers["x-clinebox-gateway"]) == (401, "wrong_operator_token")
+    assert len(gate.http.get(f"{gate.url}/sessions", headers=gate.operator).json()["sessions"]) == 1
+    assert 'kind="wrong_operator_token"} 5.0' in gate.http.get(f"{gate.url}/metrics").text
+
+
+def test_a_sandboxs_token_is_no_operators(model: Any, start: Start) -> None:
+    gate = start(model(ANSWER).base_url, "--no-preflight")
+    for token in (LASTING, gate.open()["token"], KEY):
+        answer = gate.http.post(f"{gate.url}/sessions", headers={"authorization": f"Bearer {token}"})
+        assert answer.status_code == 401
+    assert gate.http.get(f"{gate.url}/s/{OPERATOR}/v1/models").status_code == 401
+
+
+def test_no_secret_stands_in_logs_arguments_records_or_metrics(
+    model: Any, start: Start, tmp_path: Path
+) -> None:
+    quoting = Turn.model_validate({"status": 401, "body": {"error": {"message": f"bad key {KEY}"}}})
+    calls = tmp_path / "calls"
+    gate = start(model(ANSWER, quoting).base_url, "--calls-dir", str(calls), "--no-preflight")
+    session = gate.open()
+    gate.ask(session["base_url"])
+    assert gate.http.post(f"{session['base_url']}/chat/completions", json=ASK).status_code == 401
+    shown = [Path(f"/proc/{gate.process.pid}/cmdline").read_bytes()]
+    shown.append(gate.http.get(f"{gate.url}/metrics").content)
+    shown.append(gate.http.get(f"{gate.url}/sessions", headers=gate.operator).content)
+    shown.append(gate.end(session["id"]))
+    shown += [file.read_bytes() for file in calls.iterdir()]
+    gate.signal(signal.SIGTERM)
+    assert gate.exit() == 0
+    shown += [gate.stderr.read_bytes(), json.dumps(gate.stdout).encode()]
+    for secret in (KEY, OPERATOR, LASTING, session["token"]):
+        assert [text for text in shown if secret.encode() in text] == []
+    assert [file.name for file in calls.iterdir() if file.suffix != ".jsonl"] == []
+
+
+def test_a_rejected_key_ends_it_before_it_listens(start: Start) -> None:
+    with running_scripted_model(Script(turns=(ANSWER,)), require_key="another") as served:
+        gate = start(served.base_url)
+        assert gate.exit() == 1
+    [said] = gate.stdout
+    assert said["error"]["code"] == "preflight_refused"
+    for word in (served.base_url, "some-model", "MODEL_KEY", "401"):
+        assert word in said["error"]["message"]
+
+
+def test_a_key_that_proves_nothing_is_said_and_it_listens(model: Any, start: Start) -> None:
+    gate = start(model(Turn.model_validate({"status": 503})).base_url)
+    assert gate.stdout[0]["status"] == "listening"
+    assert "inconclusive: it answered HTTP 503" in gate.stderr.read_text()
+
+
+def test_a_port_in_use_is_a_sentence_and_exit_code_2(model: Any, start: Start) -> None:
+    served = model(ANSWER)
+    taken = start(served.base_url, "--no-preflight")
+    place = taken.url.removeprefix("http://")
+    second = start(served.base_url, "--no-preflight", "--listen", place)
+    assert second.exit() == 2
+    assert second.stdout[0]["error"]["message"] == f"--listen: {place} cannot be had: Address already in use"
+
+
+def test_a_full_disk_stops_no_call_and_is_told(model: Any, start: Start, tmp_path: Path) -> None:
+    calls = tmp_path / "calls"
+    gate = start(model(ANSWER, ANSWER).base_url, "--calls-dir", str(calls), "--no-preflight")
+    session = gate.open()
+    (calls / f"{session['id']}.jsonl").symlink_to("/dev/full")  # ENOSPC at every write (full(4))
+    gate.ask(session["base_url"])
+    gate.ask(session["base_url"])
+    assert "clinebox_gateway_unwritten_records 2.0" in gate.http.get(f"{gate.url}/metrics").text
+    assert parse_model_calls(gate.end(session["id"])).is_whole
+    gate.signal(signal.SIGTERM)
+    assert gate.exit() == 0
+    assert gate.stdout[-1]["unwritten_records"] == 2
+    assert gate.stderr.read_text().count("a record could not be written") == 1
