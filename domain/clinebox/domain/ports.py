@@ -103,7 +103,7 @@ class SandboxSpec:
     """Where a provider has images: its name or digest. None: refused there, ignored elsewhere."""
     resources: Resources = Resources()
     ttl_s: float | None = None
-    """Seconds to live, kept by the provider's side, so that a killed controller leaks nothing; None: no end."""
+    """Seconds to live, kept by the provider's side: a killed controller leaks nothing. None: no end."""
     user: str | None = None
     """`UID[:GID]` or a name the image knows; None: the provider's default."""
     read_only_root: bool = False
@@ -265,7 +265,7 @@ class SandboxProvider(Protocol):
         ...
 
     def serialize(self, sandbox: Sandbox) -> Result[SandboxDescriptor, SandboxFailure]:
-        """What `connect` needs, in this or another process on this host; Failure(BAD_REQUEST) if impossible."""
+        """What `connect` needs, in any process on this host; Failure(BAD_REQUEST) if it cannot be."""
         ...
 
     async def connect(
