@@ -8,8 +8,10 @@ the sandbox has none, and says so if a limit was asked for.
 from __future__ import annotations
 
 import contextlib
+import re
 import shutil
-from collections.abc import Container, Iterable, Iterator, Mapping
+import sys
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -21,12 +23,27 @@ OWN_GROUPS: Final = Path("/proc/self/cgroup")
 CONTROLLERS: Final = ("memory", "pids", "cpu", "cpuacct")
 UNIFIED: Final = "unified"
 PERIOD_US: Final = 100_000
-SHELLS_OWN: Final = ("PWD", "OLDPWD", "SHLVL")
-"""What a shell (dash, busybox, bash) adds to its environment by itself."""
+SHELLS_OWN: Final = frozenset(
+    {"PWD", "OLDPWD", "SHLVL", "IFS", "OPTIND", "PPID", "LINENO", "UID", "EUID", "BASHOPTS", "SHELLOPTS", "_"}
+)
+"""What a shell (dash, busybox, bash) sets by itself, and would not hand on as it was given."""
+PLAIN_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+"""A shell drops variables of other names (`a.b`, `BASH_FUNC_x%%`)."""
 ENTER: Final = (
-    'unset $1; shift; while [ "$1" != -- ]; do echo 0 >"$1" || exit 125; shift; done; shift; exec "$@"'
+    'unset PWD OLDPWD SHLVL; while [ "$1" != -- ]; do echo 0 >"$1" || exit 125; shift; done; shift; exec "$@"'
 )
 """A writer of 0 moves itself; so nothing ever runs outside, not for a moment."""
+ENTER_EXACTLY: Final = """
+import os, sys
+end = sys.argv.index("--")
+for name in sys.argv[1:end]:
+    with open(name, "w") as procs:
+        procs.write("0")
+with open("/proc/self/environ", "rb") as environ:
+    given = dict(entry.split(b"=", 1) for entry in environ.read().split(b"\\0") if b"=" in entry)
+os.execvpe(sys.argv[end + 1], sys.argv[end + 1 :], given)
+"""
+"""The same by Python, slower, with any variable as it was given (Python adds its own LC_CTYPE, PEP 538)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +52,14 @@ class Cgroup:
 
     directories: Mapping[str, Path]
 
-    def entry(self, env: Container[str] = ()) -> tuple[str, ...]:
+    def entry(self, env: Iterable[str] = ()) -> tuple[str, ...]:
         """What stands before a program's argv so that it starts inside, with the variables of `env` alone."""
         if not self.directories:
             return ()
-        strange = " ".join(name for name in SHELLS_OWN if name not in env)
+        if any(name in SHELLS_OWN or PLAIN_NAME.fullmatch(name) is None for name in env):
+            return (sys.executable, "-I", "-S", "-c", ENTER_EXACTLY, *self.procs_files, "--")
         shell = shutil.which("dash") or shutil.which("sh") or "/bin/sh"
-        return (shell, "-c", ENTER, "sh", strange, *self.procs_files, "--")
+        return (shell, "-c", ENTER, "sh", *self.procs_files, "--")
 
     def _distinct(self) -> list[Path]:
         return list(dict.fromkeys(self.directories.values()))

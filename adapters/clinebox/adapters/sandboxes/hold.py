@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Container
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from signal import SIGKILL
 from typing import Final
@@ -44,7 +44,7 @@ class Hold:
     forwarder: Forwarder | None = None
     _ended: bool = False
 
-    def prefix(self, env: Container[str]) -> tuple[str, ...]:
+    def prefix(self, env: Iterable[str]) -> tuple[str, ...]:
         """What stands before a command's argv to run it inside, with the variables of `env`."""
         return (*self.cgroup.entry(env), *(() if self.jail is None else self.jail.prefix))
 
