@@ -53,8 +53,8 @@ class Hold:
         is_dead = self.jail is not None and not self.jail.is_alive
         if self.expiry is not None and self.expiry.is_over:
             return self._lost(f"is over: its time to live of {self.expiry.ttl_s:g} s has passed")
-        if not self.root.path.exists():
-            return self._lost("is gone: another process removed it")
+        if self.root.is_ended:
+            return self._lost("is gone: it was stopped or removed by another hand")
         if is_dead and self.cgroup.oom_kills():
             message = f"Sandbox {self.root.sandbox_id} died: it ran out of its memory."
             return SandboxFailure(SandboxTrouble.OUT_OF_MEMORY, message)
@@ -93,6 +93,7 @@ class Hold:
         if self._ended:
             return
         self._ended = True
+        self.root.mark_ended()
         if self.forwarder is not None:
             await self.forwarder.close()
         if self.watchdog_elsewhere is not None:

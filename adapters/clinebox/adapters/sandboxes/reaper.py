@@ -77,6 +77,7 @@ async def discard_sandbox(root: PrivateRoot, record: SandboxRecord) -> str | Non
 
     Raises OSError when the root cannot be removed. `root.lock_fd` is closed on success alone.
     """
+    root.mark_ended()
     if (holder := record.holder) is not None:
         send_signal(holder, SIGKILL)
     hold = Hold(root, None, existing_cgroup(record.cgroup))
