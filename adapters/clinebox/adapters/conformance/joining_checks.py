@@ -9,7 +9,7 @@ from returns.pipeline import is_successful
 
 from clinebox.adapters.conformance.life_checks import SLEEP_S, state_of
 from clinebox.adapters.conformance.model import Bench, Check, expect, expect_trouble, offered
-from clinebox.domain.ports import ExecResult, SandboxDescriptor, SandboxState, SandboxTrouble
+from clinebox.domain.ports import SandboxDescriptor, SandboxState, SandboxTrouble
 
 
 async def _connected(bench: Bench) -> None:
@@ -30,9 +30,7 @@ async def _connected(bench: Bench) -> None:
         expect(await bench.get(first, path) == b"shared", "a disconnect ended the sandbox")
         third = offered(await bench.provider.connect(descriptor, timeout_s=bench.timeout_s))
         offered(await third.stop(timeout_s=bench.timeout_s))
-        expect(
-            await state_of(bench, first) is not SandboxState.RUNNING, "a stop by another handle did nothing"
-        )
+        expect(await state_of(bench, first) is not SandboxState.RUNNING, "another handle's stop did nothing")
         gone = await bench.provider.connect(descriptor, timeout_s=bench.timeout_s)
         expect_trouble(gone, SandboxTrouble.NOT_FOUND)
 
@@ -41,11 +39,11 @@ async def _connected_exec(bench: Bench) -> None:
     async with bench.sandbox() as first:
         descriptor = offered(bench.provider.serialize(first))
         second = offered(await bench.provider.connect(descriptor, timeout_s=bench.timeout_s))
-        slow = asyncio.create_task(bench.run(first, "sleep 2; echo whole"))
-        timed = await bench.run(second, f"sleep {SLEEP_S}", timeout_s=1)
-        expect(timed.timed_out, f"the second handle's command ended as {timed}")
-        result: ExecResult = await slow
+        result, timed = await asyncio.gather(
+            bench.run(first, "sleep 2; echo whole"), bench.run(second, f"sleep {SLEEP_S}", timeout_s=1)
+        )
         await second.disconnect()
+        expect(timed.timed_out, f"the second handle's command ended as {timed}")
         expect(result.stdout == b"whole\n", f"another handle's timeout ended it: {result}")
 
 

@@ -54,6 +54,7 @@ async def _stopped(bench: Bench) -> None:
 
 
 async def state_of(bench: Bench, sandbox: Sandbox) -> SandboxState:
+    """What the provider says of it now."""
     return offered(await sandbox.status(timeout_s=bench.timeout_s)).state
 
 

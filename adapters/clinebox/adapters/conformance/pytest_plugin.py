@@ -1,7 +1,7 @@
 """The same checks as pytest tests.
 
-A test module imports `test_sandbox_provider`, `sandbox_not_offered` and `sandbox_full` from here, and gives two
-fixtures of its own: `sandbox_provider`, and `sandbox_spec` with a request that it can serve. Overridden,
+A test module imports `test_sandbox_provider`, `sandbox_not_offered` and `sandbox_full` from here, and gives
+two fixtures of its own: `sandbox_provider`, and `sandbox_spec` with a request that it can serve. Overridden,
 `sandbox_not_offered` names the checks that this provider is known not to offer (default: none): any other one
 is a failure, so nothing becomes "not offered" in silence.
 """
