@@ -1,4 +1,4 @@
-"""A local sandbox and other processes of this host: joined, ended and reaped from there; time without help."""
+"""A local sandbox and other processes: joined, ended and reaped from there; its time kept without help."""
 
 from __future__ import annotations
 
