@@ -25,7 +25,7 @@ from clinebox.adapters.sandboxes.process_table import (
 from clinebox.adapters.sandboxes.record import Expiry, SandboxRecord
 from clinebox.domain.ports import SandboxFailure, SandboxTrouble
 
-REAP_S: Final = 2.0
+REAP_S: Final = 5.0
 POLL_S: Final = 0.01
 FOR_EVER_S: Final = 1e9
 
@@ -122,11 +122,14 @@ class Hold:
             os.close(self.jail.owner_fd)
         os.close(self.root.lock_fd)
 
-    async def remove_cgroup(self) -> None:
-        """A group can be removed only when the last zombie has left it: wait a moment for the reaper of that.
+    async def remove_cgroup(self) -> bool:
+        """Remove the group; False while a zombie in it is not reaped, and that takes too long.
 
-        One that is still in use then is left; it holds nothing but a name.
+        Zombies whose parent was killed are left to the host's init, which may take seconds.
         """
         deadline = time.monotonic() + REAP_S
-        while not self.cgroup.remove() and time.monotonic() < deadline:  # noqa: ASYNC110 - the kernel's
+        while not self.cgroup.remove():
+            if time.monotonic() >= deadline:
+                return False
             await asyncio.sleep(POLL_S)
+        return True

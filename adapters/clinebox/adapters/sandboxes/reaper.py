@@ -84,7 +84,8 @@ async def discard_sandbox(root: PrivateRoot, record: SandboxRecord) -> str | Non
     left = await end_tree(lambda: hold.processes([], frozenset()), within_s=DISCARD_S)
     if left:
         return f"processes {', '.join(str(each.pid) for each in left)} still live"
-    await hold.remove_cgroup()
+    if not await hold.remove_cgroup():
+        return "its control group is still in use"
     await asyncio.to_thread(remove_private_root, root)
     return None
 
