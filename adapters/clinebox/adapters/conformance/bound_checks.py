@@ -60,8 +60,10 @@ async def _listening(host: str) -> AsyncIterator[int]:
         yield server.sockets[0].getsockname()[1]
 
 
-async def _reaches(bench: Bench, sandbox: Sandbox, host: str, port: int) -> bool:
-    done = await bench.run(sandbox, REACH, host, str(port), timeout_s=REACH_S)
+async def _reaches(
+    bench: Bench, sandbox: Sandbox, host: str, port: int, timeout_s: float | None = None
+) -> bool:
+    done = await bench.run(sandbox, REACH, host, str(port), timeout_s=timeout_s)
     if done.exit_code == NO_CLIENT:
         raise NotOfferedError("There is no bash, nc or curl inside to try the network with.")
     return done.stdout == ANSWER
@@ -97,7 +99,7 @@ async def _none(bench: Bench) -> None:
 
 async def _reaches_nothing(bench: Bench, sandbox: Sandbox, port: int) -> None:
     for host in _own_addresses():
-        expect(not await _reaches(bench, sandbox, host, port), f"the host's {host} was reached")
+        expect(not await _reaches(bench, sandbox, host, port, REACH_S), f"the host's {host} was reached")
 
 
 async def _gateway(bench: Bench) -> None:
