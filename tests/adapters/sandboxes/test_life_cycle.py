@@ -68,23 +68,33 @@ def test_stop_ends_everything_and_removes_the_root(
     asyncio.run(scenario())
 
 
+@pytest.mark.parametrize("has_groups", [True, False])
 def test_what_hides_its_marker_is_ended_too(
-    start: Start, until: Until, containment: ContainmentChoice, workdir: Path
+    until: Until, containment: ContainmentChoice, workdir: Path, *, has_groups: bool
 ) -> None:
     own = f"1000.{os.getpid()}"  # the duration names this test's processes: another worker runs the same
     script = f"setsid env -i sleep {own} >/dev/null 2>&1 & env -i sleep {own} >/dev/null 2>&1 & echo $$"
+    provider = (
+        LocalSandboxProvider(containment)
+        if has_groups
+        else LocalSandboxProvider(containment, cgroup_root=None)
+    )
 
-    async def scenario() -> None:
-        async with start(containment, workdir) as sandbox:
-            assert is_successful(await sandbox.exec(Command(("bash", "-c", script)), timeout_s=BOUND_S))
-            await until(lambda: len(running(("sleep", own))) == 2, "both run")
+    async def scenario() -> bool:
+        sandbox = (await provider.start(SandboxSpec(str(workdir)), timeout_s=BOUND_S)).unwrap()
+        assert is_successful(await sandbox.exec(Command(("bash", "-c", script)), timeout_s=BOUND_S))
+        await until(lambda: len(running(("sleep", own))) == 2, "both run")
+        usage = (await sandbox.resource_usage(timeout_s=BOUND_S)).unwrap()
+        assert is_successful(await sandbox.stop(timeout_s=BOUND_S))
+        return usage.cpu_s is not None
 
-    asyncio.run(scenario())
+    has_a_group = asyncio.run(scenario())
     left = running(("sleep", own))
     for pid in left:
         os.kill(pid, signal.SIGKILL)
-    # A limit of plain, documented: a new session, an empty environment and a dead parent leave no trace.
-    assert len(left) == (1 if containment == "plain" else 0)
+    # A limit of plain without a control group, documented: a new session, an empty environment and a dead
+    # parent leave no trace.
+    assert len(left) == (1 if containment == "plain" and not has_a_group else 0)
 
 
 def running(argv: tuple[str, ...]) -> list[int]:

@@ -33,7 +33,8 @@ SHOWN_CHARACTERS: Final = 400
 class Jail:
     """A running set of namespaces: the launcher on this host, and pid 1 inside."""
 
-    launcher: Child
+    launcher: Child | None
+    """None where another process started them."""
     init: Process
     prefix: tuple[str, ...]
     owner_fd: int
@@ -51,11 +52,13 @@ class Jail:
         (pid_namespaces(7)), so the caller waits until `init` is gone from the process table.
         """
         send_signal(self.init, SIGKILL)
+        launcher = self.launcher
         # The launcher waits for pid 1 and ends with it; killed too early it would leave a zombie behind.
-        if not await self.launcher.exited(within_s=min(within_s, REAP_S)):
-            send_signal(self.launcher.process, SIGKILL)
-            await self.launcher.exited(within_s=within_s)
-        self.launcher.close()
+        if launcher is not None and not await launcher.exited(within_s=min(within_s, REAP_S)):
+            send_signal(launcher.process, SIGKILL)
+            await launcher.exited(within_s=within_s)
+        if launcher is not None:
+            launcher.close()
         os.close(self.owner_fd)
 
 
@@ -90,6 +93,16 @@ def _entered(launcher: Child) -> Jail:
         raise ProcessLookupError("the first process of the namespace ended at once")
     owner_fd = open_owner(inits[0].pid)
     return Jail(launcher, inits[0], entry_argv(inits[0].pid, owner_fd), owner_fd)
+
+
+def joined_jail(init: Process) -> Jail:
+    """The jail that another process of this user started; raises OSError when it ends meanwhile."""
+    owner_fd = open_owner(init.pid)
+    try:
+        return Jail(None, init, entry_argv(init.pid, owner_fd), owner_fd)
+    except OSError:
+        os.close(owner_fd)
+        raise
 
 
 def _last_words(launcher: Child) -> str:

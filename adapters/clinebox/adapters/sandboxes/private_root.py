@@ -108,16 +108,26 @@ def make_directories(root: PrivateRoot) -> PrivateRoot:
     return root
 
 
-def _lock(path: Path) -> int | None:
-    """Lock a root; None when it is locked by a living owner, or gone, or not ours."""
+def _opened(path: Path) -> int | None:
+    """A descriptor of a root; None when it is gone, no directory, or not ours."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
         return None
+    if os.fstat(fd).st_uid == os.geteuid():
+        return fd
+    os.close(fd)
+    return None
+
+
+def _lock(path: Path) -> int | None:
+    """Lock a root; None when it is locked by a living owner, or gone, or not ours."""
+    fd = _opened(path)
+    if fd is None:
+        return None
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        held = os.fstat(fd)
-        if held.st_uid == os.geteuid() and os.path.samestat(held, path.lstat()):
+        if os.path.samestat(os.fstat(fd), path.lstat()):
             return fd
     except OSError:
         pass
@@ -132,6 +142,31 @@ def abandoned_roots(base: Path) -> Iterator[PrivateRoot]:
             lock = _lock(path)
             if lock is not None:
                 yield PrivateRoot(path, lock, path.name)
+
+
+def opened_roots(base: Path) -> Iterator[PrivateRoot]:
+    """Every root of this user, its owner living or not, opened for the caller without the lock."""
+    with contextlib.suppress(FileNotFoundError, PermissionError):
+        for path in sorted(base.glob(f"{PREFIX}*")):
+            fd = _opened(path)
+            if fd is not None:
+                yield PrivateRoot(path, fd, path.name)
+
+
+def opened_root(path: Path) -> PrivateRoot | None:
+    """The same for one path; None when it is no root of this user's."""
+    fd = _opened(path) if path.is_absolute() and path.name.startswith(PREFIX) else None
+    return None if fd is None else PrivateRoot(path, fd, path.name)
+
+
+def is_abandoned(root: PrivateRoot) -> bool:
+    """Whether no living owner holds the lock of an opened root."""
+    try:
+        fcntl.flock(root.lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    fcntl.flock(root.lock_fd, fcntl.LOCK_UN)
+    return True
 
 
 def remove_private_root(root: PrivateRoot) -> None:
