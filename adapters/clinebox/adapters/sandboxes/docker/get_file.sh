@@ -1,6 +1,6 @@
 # get_file.sh OFFSET LIMIT PATH: a part of a regular file on stdout, never through a symlink. Exit codes as put_file.sh,
 # and 44: there is no such file.
-offset=$1 limit=$2 path=$3 here=/ rest=${3#/}
+offset=$1 limit=$2 path=$3 here= rest=${3#/}
 cd -P / || exit 42
 while [[ $rest == */* ]]; do
   part=${rest%%/*} rest=${rest#*/}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 from typing import Any, Final
 
 import docker
@@ -14,6 +15,7 @@ from clinebox.domain.ports import SandboxFailure, SandboxTrouble
 LABEL: Final = "clinebox.gateway-network"
 NO_CROSS_TALK: Final = {"com.docker.network.bridge.enable_icc": "false"}
 CONFLICT: Final = 409
+IPV4: Final = 4
 
 
 async def gateway_network(engine: Engine, name: str, *, timeout_s: float) -> Result[str, SandboxFailure]:
@@ -58,9 +60,17 @@ def _find(api: docker.APIClient, name: str) -> dict[str, Any] | None:
     return min(named, key=lambda each: (str(each["Created"]), str(each["Id"])), default=None)
 
 
+def _host_address(config: dict[str, Any]) -> str | None:
+    """Docker 20.10 leaves it out where nobody chose it: it is the first of the subnet then."""
+    if config.get("Gateway"):
+        return str(config["Gateway"]).split("/")[0]
+    subnet = ipaddress.ip_network(config["Subnet"]) if config.get("Subnet") else None
+    return str(next(subnet.hosts())) if subnet is not None and subnet.version == IPV4 else None
+
+
 def _address(network: dict[str, Any], name: str) -> Result[str, SandboxFailure]:
     configs = (network.get("IPAM") or {}).get("Config") or []
-    address = next((str(each["Gateway"]).split("/")[0] for each in configs if each.get("Gateway")), None)
+    address = next(filter(None, (_host_address(each) for each in configs)), None)
     if address is None:
         message = f"The network {name} has no address of this host. Remove it: docker network rm {name}"
         return Failure(SandboxFailure(SandboxTrouble.UNAVAILABLE, message))

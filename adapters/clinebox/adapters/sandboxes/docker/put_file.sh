@@ -2,7 +2,7 @@
 # Exit codes: 40 a part of the path is no directory, 41 there is something else than a regular file, 42 could not be
 # written (the reason on stderr), 43 disk full.
 umask 077
-mode=$1 path=$2 here=/ rest=${2#/}
+mode=$1 path=$2 here= rest=${2#/}
 cd -P / || exit 42
 while [[ $rest == */* ]]; do
   part=${rest%%/*} rest=${rest#*/}

@@ -95,7 +95,8 @@ class RunningExec:
             if self._watch is None and (pid := state.unwrap().pid) is not None:
                 self._watch = _PidWatch.of(pid, self._container_id)
             await self._wait(wait_s)
-            wait_s = min(LONGEST_WAIT_S, wait_s * 1.5)
+            over = self._watch is not None and self._watch.ended.done()  # the engine learns it in a moment
+            wait_s = FIRST_LOOK_S if over else min(LONGEST_WAIT_S, wait_s * 1.5)
 
     async def _wait(self, wait_s: float) -> None:
         signs = set() if self.streams.ended.done() else {self.streams.ended}
