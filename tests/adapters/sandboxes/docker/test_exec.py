@@ -106,13 +106,12 @@ def test_a_timeout_keeps_the_output_and_ends_the_whole_tree(bench: Bench, run: A
     asyncio.run(story())
 
 
-def test_a_cancelled_command_leaves_nothing(bench: Bench, run: Any) -> None:
+def test_a_cancelled_command_leaves_nothing(bench: Bench, run: Any, until: Any) -> None:
     async def story() -> None:
         async with bench.started() as sandbox:
             started = bench.workdir / "started"
             task = asyncio.create_task(run(sandbox, "touch started; (setsid sleep 4711 &); sleep 4712"))
-            while not started.exists():
-                await asyncio.sleep(0.02)
+            await until(started.exists, "the command runs")
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
@@ -140,7 +139,9 @@ def test_a_tree_that_cannot_be_ended_otherwise_ends_with_its_container(bench: Be
 
     async def story() -> None:
         async with bench.started(resources=Resources(pids=20)) as sandbox:
-            result = await run(sandbox, "for n in {1..40}; do sleep 4711 & done 2>/dev/null; wait", timeout_s=3)
+            result = await run(
+                sandbox, "for n in {1..40}; do sleep 4711 & done 2>/dev/null; wait", timeout_s=3
+            )
             assert result.timed_out
             later = await sandbox.exec(Command(("true",)), timeout_s=BOUND_S)
             assert later.failure().trouble is SandboxTrouble.LOST
@@ -191,7 +192,9 @@ def test_a_command_that_cannot_be_passed_on_is_refused(bench: Bench, command: Co
 def test_a_command_starts_with_default_signals_and_leads_its_session(bench: Bench) -> None:
     async def story() -> None:
         async with bench.started() as sandbox:
-            status = await sandbox.exec(Command(("cat", "/proc/self/status", "/proc/self/stat")), timeout_s=BOUND_S)
+            status = await sandbox.exec(
+                Command(("cat", "/proc/self/status", "/proc/self/stat")), timeout_s=BOUND_S
+            )
             lines = status.unwrap().stdout.decode().splitlines()
             masks = {line.split(":")[0]: line.split()[1] for line in lines if line.startswith(SIGNALS)}
             assert masks == dict.fromkeys(SIGNALS, "0" * 16)

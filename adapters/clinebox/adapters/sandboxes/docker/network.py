@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ipaddress
+from dataclasses import dataclass
 from typing import Any, Final
 
 import docker
-from docker.errors import APIError
 from returns.result import Failure, Result, Success
 
 from clinebox.adapters.sandboxes.docker.engine import Engine
@@ -14,16 +14,29 @@ from clinebox.domain.ports import SandboxFailure, SandboxTrouble
 
 LABEL: Final = "clinebox.gateway-network"
 NO_CROSS_TALK: Final = {"com.docker.network.bridge.enable_icc": "false"}
-CONFLICT: Final = 409
 IPV4: Final = 4
 
 
-async def gateway_network(engine: Engine, name: str, *, timeout_s: float) -> Result[str, SandboxFailure]:
-    """Make it where it is not there; the host's own address on it."""
+@dataclass(frozen=True, slots=True)
+class GatewayNetwork:
+    """A network: the engine's id of it (names are not unique), and the host's own address on it."""
+
+    id: str
+    host_address: str
+
+
+async def gateway_network(
+    engine: Engine, name: str, *, timeout_s: float
+) -> Result[GatewayNetwork, SandboxFailure]:
+    """Make it where it is not there."""
     found = await engine.call(
         "making the gateway's network", lambda api: _ensure(api, name), timeout_s=timeout_s
     )
-    return found.bind(lambda network: _address(network, name))
+    return found.bind(
+        lambda network: _address(network, name).map(
+            lambda address: GatewayNetwork(str(network["Id"]), address)
+        )
+    )
 
 
 async def bridge_address(engine: Engine, *, timeout_s: float) -> Result[str, SandboxFailure]:
@@ -36,28 +49,24 @@ async def bridge_address(engine: Engine, *, timeout_s: float) -> Result[str, San
 
 
 def _ensure(api: docker.APIClient, name: str) -> dict[str, Any]:
-    known = _find(api, name)
+    """The oldest of that name is taken by all; who made a younger one at the same time removes it."""
+    known = _oldest(api, name)
     if known is None:
-        try:
+        made = str(
             api.create_network(
-                name,
-                driver="bridge",
-                internal=True,
-                check_duplicate=True,
-                labels={LABEL: name},
-                options=NO_CROSS_TALK,
-            )
-        except APIError as error:  # somebody else made it meanwhile
-            if error.status_code != CONFLICT:
-                raise
-        known = _find(api, name)
-    # Names are not unique: two that were made at once are both there, and the older one is taken by all.
-    return dict(api.inspect_network(known["Id"] if known is not None else name))
+                name, driver="bridge", internal=True, labels={LABEL: name}, options=NO_CROSS_TALK
+            )["Id"]
+        )
+        known = _oldest(api, name) or made
+        if known != made:
+            api.remove_network(made)
+    return dict(api.inspect_network(known))
 
 
-def _find(api: docker.APIClient, name: str) -> dict[str, Any] | None:
+def _oldest(api: docker.APIClient, name: str) -> str | None:
     named = [each for each in api.networks(names=[name]) if each["Name"] == name]
-    return min(named, key=lambda each: (str(each["Created"]), str(each["Id"])), default=None)
+    oldest = min(named, key=lambda each: (str(each["Created"]), str(each["Id"])), default=None)
+    return None if oldest is None else str(oldest["Id"])
 
 
 def _host_address(config: dict[str, Any]) -> str | None:

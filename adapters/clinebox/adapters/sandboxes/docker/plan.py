@@ -14,6 +14,7 @@ import docker
 from returns.result import Result
 
 from clinebox.adapters.sandboxes.checks import problem_of_environment, refused
+from clinebox.adapters.sandboxes.docker.fence import can_fence
 from clinebox.adapters.sandboxes.docker.scripts import first_process
 from clinebox.adapters.sandboxes.private_root import PrivateRoot
 from clinebox.adapters.sandboxes.workdir import checked_workdir
@@ -136,7 +137,12 @@ class ContainerPlan:
     def note(self) -> str:
         """What this container gives, for people."""
         disk = () if self.spec.resources.disk_bytes is None else ("not enforced here: disk_bytes",)
-        return "; ".join((GUARANTEES, NETWORKS[self.spec.network], *disk))
+        return "; ".join((GUARANTEES, self._network_note(), *disk))
+
+    def _network_note(self) -> str:
+        if self.spec.network is NetworkMode.GATEWAY and not can_fence():
+            return "no way out but this host, all of whose services can be reached (clinebox is not root)"
+        return NETWORKS[self.spec.network]
 
     def environment(self) -> dict[str, str]:
         """Over the image's own. HOME is private where the image's may not be written."""
@@ -202,7 +208,7 @@ GUARANTEES: Final = (
 )
 NETWORKS: Final[Mapping[NetworkMode, str]] = {
     NetworkMode.FULL: "the engine's bridge network",
-    NetworkMode.GATEWAY: "no way out but this host's services that listen on the gateway's address",
+    NetworkMode.GATEWAY: "nothing can be reached but the gateway",
     NetworkMode.NONE: "no network",
 }
 

@@ -17,12 +17,13 @@ from clinebox.adapters.sandboxes import files
 from clinebox.adapters.sandboxes.checks import refused
 from clinebox.adapters.sandboxes.docker.container_files import ContainerFiles
 from clinebox.adapters.sandboxes.docker.engine import Engine
+from clinebox.adapters.sandboxes.docker.fence import can_fence, fence
 from clinebox.adapters.sandboxes.docker.host_directory import (
     create_host_directory,
     open_host_directory,
     unowned_directories,
 )
-from clinebox.adapters.sandboxes.docker.network import bridge_address, gateway_network
+from clinebox.adapters.sandboxes.docker.network import GatewayNetwork, bridge_address, gateway_network
 from clinebox.adapters.sandboxes.docker.plan import (
     LABEL,
     NOTE_LABEL,
@@ -103,7 +104,8 @@ class DockerSandboxProvider:
         if network is NetworkMode.NONE:
             return refused("Nothing can be reached in the network mode 'none'.")
         if network is NetworkMode.GATEWAY:
-            found = await gateway_network(self._engine, self._gateway_network, timeout_s=timeout_s)
+            made = await gateway_network(self._engine, self._gateway_network, timeout_s=timeout_s)
+            found = made.map(lambda network: network.host_address)
         else:
             found = await bridge_address(self._engine, timeout_s=timeout_s)
         return found.map(lambda address: GatewayRoute(address, address))
@@ -150,7 +152,7 @@ class DockerSandboxProvider:
         if not is_successful(network):
             return Failure(network.failure())
         labelled = replace(spec, labels={**self._labels, **spec.labels})
-        plan = ContainerPlan(labelled, workdir, root, network.unwrap())
+        plan = ContainerPlan(labelled, workdir, root, network.unwrap().id)
         # A create that is given up goes on in the engine: see it end, or nothing could be removed.
         created = await finished(create_once(self._engine, plan, deadline))
         if not is_successful(created):
@@ -158,23 +160,32 @@ class DockerSandboxProvider:
         started = await start_container(self._engine, created.unwrap(), spec.image or "", deadline)
         if not is_successful(started):
             return Failure(started.failure())
-        if plan.is_foreign:
-            given = await give_away(self._engine, created.unwrap(), plan, deadline)
-            if not is_successful(given):
-                return Failure(given.failure())
+        prepared = await self._prepare(plan, created.unwrap(), network.unwrap(), deadline)
+        if not is_successful(prepared):
+            return Failure(prepared.failure())
         inspected = await self._inspect(created.unwrap(), deadline)
         return inspected.bind(lambda seen: self._handle(seen, root))
 
-    async def _network_of(self, spec: SandboxSpec, deadline: float) -> Result[str, SandboxFailure]:
-        match spec.network:
-            case NetworkMode.NONE:
-                return Success("none")
-            case NetworkMode.FULL:
-                return Success("bridge")
-            case NetworkMode.GATEWAY:
-                left_s = deadline - time.monotonic()
-                made = await gateway_network(self._engine, self._gateway_network, timeout_s=left_s)
-                return made.map(lambda _: self._gateway_network)
+    async def _prepare(
+        self, plan: ContainerPlan, container_id: str, network: GatewayNetwork, deadline: float
+    ) -> Result[None, SandboxFailure]:
+        """What is done once it runs, and before anything of the caller's does."""
+        left_s = max(0.1, deadline - time.monotonic())
+        gateway = plan.spec.gateway
+        if plan.spec.network is NetworkMode.GATEWAY and gateway is not None and can_fence():
+            host = network.host_address
+            fenced = await fence(self._engine, container_id, host, gateway.port, timeout_s=left_s)
+            if not is_successful(fenced):
+                return fenced
+        if plan.is_foreign:
+            return await give_away(self._engine, container_id, plan.root, deadline)
+        return Success(None)
+
+    async def _network_of(self, spec: SandboxSpec, deadline: float) -> Result[GatewayNetwork, SandboxFailure]:
+        if spec.network is NetworkMode.GATEWAY:
+            left_s = deadline - time.monotonic()
+            return await gateway_network(self._engine, self._gateway_network, timeout_s=left_s)
+        return Success(GatewayNetwork("none" if spec.network is NetworkMode.NONE else "bridge", ""))
 
     async def _inspect(self, name: str, deadline: float) -> Result[Mapping[str, Any], SandboxFailure]:
         return await self._engine.call(
@@ -191,7 +202,6 @@ class DockerSandboxProvider:
             name=root.sandbox_id,
             workdir=labels[WORKDIR_LABEL],
             labels=labels,
-            user=seen["Config"]["User"],
         )
         sandbox = DockerSandbox(
             description=self._description(container, root),

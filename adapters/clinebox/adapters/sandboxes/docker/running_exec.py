@@ -144,8 +144,6 @@ class ExecRequest:
     container_id: str
     workdir: str
     marker: str | None = None
-    user: str = ""
-    """"": the container's own."""
     limit_bytes: int = 10 << 20
 
     def environment(self) -> dict[str, str]:
@@ -170,7 +168,6 @@ async def start_exec(
             stdin=True,
             environment=request.environment(),
             workdir=request.command.cwd or request.workdir,
-            user=request.user,
         )["Id"],
         timeout_s=timeout_s,
     )

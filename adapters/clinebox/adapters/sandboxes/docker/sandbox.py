@@ -46,7 +46,6 @@ DRAIN_S: Final = 0.3
 KILL_S: Final = 20.0
 IDLE_POLL_S: Final = 0.01
 KILLED: Final = 137
-ROOT_USER: Final = "0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +56,6 @@ class Container:
     name: str
     workdir: str
     labels: Mapping[str, str] = field(default_factory=dict)
-    user: str = ""
 
 
 @dataclass(slots=True, eq=False)
@@ -177,7 +175,7 @@ class DockerSandbox:
         """Kill what an exec started; where that cannot be done, the container goes, and all with it."""
         marker = request.marker or ""
         command = scripts.end_exec(marker, running.pid_inside())
-        answer = await self._helper(command, 4096, KILL_S, user=ROOT_USER)
+        answer = await self._helper(command, 4096, KILL_S)
         if answer.map(lambda result: result.stdout.strip()).value_or(b"") == b"0":
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(KILL_S):
@@ -191,14 +189,13 @@ class DockerSandbox:
             await remove_container(self.engine, self.container.id, timeout_s=KILL_S)
 
     async def _helper(
-        self, command: Command, limit_bytes: int, timeout_s: float, user: str | None = None
+        self, command: Command, limit_bytes: int, timeout_s: float
     ) -> Result[ExecResult, SandboxFailure]:
         """A program of our own inside; it carries no marker, and is left alone past its time."""
         request = ExecRequest(
             command=command,
             container_id=self.container.id,
             workdir="/",
-            user=self.container.user if user is None else user,
             limit_bytes=limit_bytes,
         )
         running: list[RunningExec] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from typing import Final
 
@@ -12,6 +13,7 @@ from clinebox.adapters.sandboxes.docker.engine import Engine
 from clinebox.adapters.sandboxes.docker.plan import LABEL, ContainerPlan
 from clinebox.adapters.sandboxes.docker.running_exec import ExecRequest, RunningExec, start_exec
 from clinebox.adapters.sandboxes.docker.troubles import no_image, start_refused
+from clinebox.adapters.sandboxes.private_root import PrivateRoot
 from clinebox.domain.ports import Command, SandboxFailure, SandboxTrouble
 
 TRIES: Final = 3
@@ -85,25 +87,33 @@ async def start_container(
 
 
 async def give_away(
-    engine: Engine, container_id: str, plan: ContainerPlan, deadline: float
+    engine: Engine, container_id: str, root: PrivateRoot, deadline: float
 ) -> Result[None, SandboxFailure]:
-    """Let the named user own the private directories; only the image knows who a name is."""
-    text = 'user=$(id -u "$1") && group=$(id -g "$1") && shift && chown "$user:$group" "$@"'
-    user, _, group = plan.user.partition(":")
-    if group:
-        text = 'owner=$1 && shift && chown "$owner" "$@"'
-        user = plan.user
-    places = (str(plan.root.sessions), str(plan.root.home), "/logs")
-    if user.isdigit():
-        text, user = 'owner=$1 && shift && chown "$owner" "$@"', f"{user}:{user}"
-    command = Command(argv=("sh", "-c", text, "cbx", user, *places), cwd="/")
-    return await _run_as_root(engine, container_id, command, deadline)
+    """Let the sandbox's user own its private directories; only the image knows who a name is.
+
+    Failure(BAD_REQUEST) when clinebox itself may not give them away.
+    """
+    ids = await _ids_inside(engine, container_id, deadline)
+    if not is_successful(ids):
+        return Failure(ids.failure())
+    user, group = ids.unwrap()
+    try:
+        for place in (root.sessions, root.home, root.logs):
+            os.chown(place, user, group)
+    except OSError as error:
+        message = (
+            f"The sandbox's user {user}:{group} cannot be given its private directories: {error.strerror}."
+        )
+        return Failure(SandboxFailure(SandboxTrouble.BAD_REQUEST, message))
+    return Success(None)
 
 
-async def _run_as_root(
-    engine: Engine, container_id: str, command: Command, deadline: float
-) -> Result[None, SandboxFailure]:
-    request = ExecRequest(command=command, container_id=container_id, workdir="/", user="0")
+async def _ids_inside(
+    engine: Engine, container_id: str, deadline: float
+) -> Result[tuple[int, int], SandboxFailure]:
+    """User and group that commands run as, from the kernel's own file."""
+    text = "while read -r name id _; do [[ $name == [UG]id: ]] && echo $id; done </proc/self/status; :"
+    request = ExecRequest(Command(argv=("bash", "-p", "-c", text), cwd="/"), container_id, workdir="/")
     kept: list[RunningExec] = []
     try:
         opened = await start_exec(
@@ -113,11 +123,11 @@ async def _run_as_root(
             return Failure(opened.failure())
         state = await kept[0].exited()
         await kept[0].streams.drain(within_s=1)
-        if state.map(lambda seen: seen.exit_code).value_or(1) == 0:
-            return Success(None)
-        words = kept[0].streams.stderr.content.decode("utf-8", "replace").strip()[-300:]
-        message = f"The user of the sandbox could not be given its directories: {words or state}"
-        return Failure(SandboxFailure(SandboxTrouble.BAD_REQUEST, message))
+        words = kept[0].streams.stdout.content.split()
+        if state.map(lambda seen: seen.exit_code).value_or(1) == 0 and len(words) == 2:  # noqa: PLR2004 - both ids
+            return Success((int(words[0]), int(words[1])))
+        message = "The sandbox's user could not be found out."
+        return Failure(SandboxFailure(SandboxTrouble.UNAVAILABLE, message))
     finally:
         for each in kept:
             await each.close()
