@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, TypeVar
+from urllib.parse import urlsplit
 
 import docker
 from docker.errors import APIError, DockerException, NotFound
@@ -29,6 +31,7 @@ THREADS: Final = 32
 MARGIN_S: Final = 0.2
 """The socket's own timeout comes a little later than the caller's, which is the one that is told."""
 LEAST_S: Final = 0.05
+CONNECT_S: Final = 5.0
 
 
 class _Client(docker.APIClient):
@@ -56,6 +59,21 @@ class _Client(docker.APIClient):
         self._deadline.at = at
 
 
+def open_socket(address: str) -> socket.socket:
+    """A connection to the engine; raises OSError."""
+    parts = urlsplit(address)
+    if parts.scheme != "unix":
+        return socket.create_connection((parts.hostname or "localhost", parts.port or 0), CONNECT_S)
+    opened = socket.socket(socket.AF_UNIX)
+    try:
+        opened.settimeout(CONNECT_S)
+        opened.connect(parts.path)
+    except OSError:
+        opened.close()
+        raise
+    return opened
+
+
 class Engine:
     """One engine's API. Safe for any number of event loops; `close` it when it is no longer needed."""
 
@@ -66,6 +84,7 @@ class Engine:
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix=f"clinebox-{name.lower()}")
         self._lock = threading.Lock()
         self._client: _Client | None = None
+        self._reached = False
 
     async def call(
         self, what: str, work: Callable[[docker.APIClient], T], *, timeout_s: float
@@ -89,6 +108,7 @@ class Engine:
         self, what: str, work: Callable[[docker.APIClient], T], deadline: float
     ) -> Result[T, SandboxFailure]:
         try:
+            self._reach()
             client = self._connected()
             client.set_deadline(deadline)
             return Success(work(client))
@@ -97,9 +117,19 @@ class Engine:
         except APIError as error:
             return Failure(of_api_error(self.name, what, error))
         except (RequestException, DockerException, OSError) as error:
+            self._reached = False
             if time.monotonic() >= deadline:
                 return Failure(no_answer(self.name, what, 0))
             return Failure(unreachable(self.name, self.address, error))
+
+    def _reach(self) -> None:
+        """Raise the kernel's own OSError where nobody listens.
+
+        docker-py would leave a socket open each time it cannot connect (7.2, UnixHTTPConnection).
+        """
+        if not self._reached:
+            open_socket(self.address).close()
+            self._reached = True
 
     def _connected(self) -> _Client:
         with self._lock:

@@ -54,7 +54,7 @@ from clinebox.domain.ports import (
 )
 
 OUTPUT_LIMIT_BYTES: Final = 10 << 20
-DISCARD_S: Final = 30.0
+DISCARD_S: Final = 10.0
 GATEWAY_NETWORK: Final = "clinebox-gateway"
 SOCKETS: Final[Mapping[EngineName, tuple[str, str]]] = {
     "Docker": ("DOCKER_HOST", "unix:///var/run/docker.sock"),
