@@ -17,7 +17,7 @@ import pytest
 from clinebox.adapters.sandboxes.docker.provider import SOCKETS, DockerSandboxProvider
 from clinebox.adapters.sandboxes.docker.sandbox import DockerSandbox
 from clinebox.adapters.sandboxes.docker.troubles import EngineName
-from clinebox.domain.ports import Command, ExecResult, NetworkMode, SandboxSpec
+from clinebox.domain.ports import Command, ExecResult, HostPort, NetworkMode, SandboxSpec
 
 IMAGE = "clinebox-test:base"
 BOUND_S = 60.0
@@ -73,6 +73,15 @@ class Bench:
             assert stopped.value_or("failed") is None, stopped
             assert not sandbox.root.path.exists()
 
+    @contextlib.asynccontextmanager
+    async def primed(self, network: NetworkMode) -> AsyncIterator[None]:
+        """With Podman, a network's bridge is there once a container is: keep one."""
+        async with contextlib.AsyncExitStack() as kept:
+            if self.engine == "Podman":
+                gateway = HostPort("127.0.0.1", 9)
+                await kept.enter_async_context(self.started(network=network, gateway=gateway))
+            yield
+
     def containers(self) -> list[dict[str, Any]]:
         """Whatever there is of this test, running or not."""
         with self.client() as api:
@@ -103,6 +112,7 @@ Started: TypeAlias = Callable[..., AbstractAsyncContextManager[DockerSandbox]]
 @pytest.fixture(
     params=[
         pytest.param("Docker", marks=pytest.mark.docker),
+        pytest.param("Podman", marks=pytest.mark.podman),
     ]
 )
 def bench(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Bench]:

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -38,6 +38,11 @@ def _service(host: str) -> Iterator[int]:
         finally:
             server.shutdown(socket.SHUT_RDWR)
             thread.join(BOUND_S)
+
+
+async def _primed(bench: Bench, network: NetworkMode, story: Callable[[], Awaitable[None]]) -> None:
+    async with bench.primed(network):
+        await story()
 
 
 def _read(host: str, port: int) -> str:
@@ -143,7 +148,7 @@ def test_without_a_network_nothing_is_reached(bench: Bench, run: Any) -> None:
         refused = (await provider.gateway_route(NetworkMode.NONE, timeout_s=BOUND_S)).failure()
         assert refused.trouble is SandboxTrouble.BAD_REQUEST
 
-    asyncio.run(story())
+    asyncio.run(_primed(bench, NetworkMode.FULL, story))
 
 
 def test_the_full_network_reaches_a_service_where_the_route_says(bench: Bench, run: Any) -> None:
@@ -153,7 +158,7 @@ def test_the_full_network_reaches_a_service_where_the_route_says(bench: Bench, r
             async with bench.started(network=NetworkMode.FULL) as sandbox:
                 assert (await run(sandbox, _read(route.inside_host, port))).stdout == b"hello\n"
 
-    asyncio.run(story())
+    asyncio.run(_primed(bench, NetworkMode.FULL, story))
 
 
 def test_the_gateways_network_reaches_the_gateway_and_neither_the_world_nor_another_sandbox(
@@ -182,4 +187,4 @@ def test_the_gateways_network_reaches_the_gateway_and_neither_the_world_nor_anot
                 await run(two, "nc -l -p 4000 -e echo hello >&- 2>&- &")
                 assert (await run(one, _read(address, 4000))).stdout == b""
 
-    asyncio.run(story())
+    asyncio.run(_primed(bench, NetworkMode.GATEWAY, story))

@@ -51,6 +51,11 @@ class WithImage:
 
 
 async def _story(bench: Bench, network: NetworkMode, binary: str, out: Path) -> FinishedRun:
+    async with bench.primed(network):
+        return await _run(bench, network, binary, out)
+
+
+async def _run(bench: Bench, network: NetworkMode, binary: str, out: Path) -> FinishedRun:
     async def fetch(_: str, __: Callable[[int, int | None], None]) -> Result[str, FailedStep]:
         return Success(binary)
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from clinebox.adapters.sandboxes.docker.provider import SOCKETS
 from clinebox.domain.ports import ReapRule, SandboxFailure, SandboxTrouble
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -28,6 +29,7 @@ ASK = """
 import asyncio, os, sys
 from pathlib import Path
 from clinebox.adapters.sandboxes.docker.provider import DockerSandboxProvider
+from clinebox.adapters.sandboxes.docker.provider import SOCKETS
 from clinebox.domain.ports import ReapRule
 if os.geteuid() == 0:
     os.setgroups([])
@@ -50,8 +52,8 @@ def _start(bench: Bench, address: str, timeout_s: float = BOUND_S) -> SandboxFai
 def test_no_socket_says_what_to_install_or_set(bench: Bench) -> None:
     failed = _start(bench, "unix:///nowhere/docker.sock")
     assert failed.trouble is SandboxTrouble.UNAVAILABLE
-    assert "No Docker engine answers at unix:///nowhere/docker.sock" in failed.message
-    assert "DOCKER_HOST" in failed.message
+    assert f"No {bench.engine} engine answers at unix:///nowhere/docker.sock" in failed.message
+    assert SOCKETS[bench.engine][0] in failed.message
 
 
 def test_a_socket_that_nobody_listens_on_says_the_same(bench: Bench) -> None:
@@ -59,7 +61,7 @@ def test_a_socket_that_nobody_listens_on_says_the_same(bench: Bench) -> None:
     with socket.socket(socket.AF_UNIX) as dead:
         dead.bind(str(path))
     failed = _start(bench, f"unix://{path}")
-    assert "No Docker engine answers at" in failed.message
+    assert f"No {bench.engine} engine answers at" in failed.message
 
 
 def test_an_address_that_cannot_be_used_is_refused(bench: Bench) -> None:
@@ -103,13 +105,13 @@ def test_a_user_without_the_permission_is_told_about_the_group(bench: Bench) -> 
             "500 Internal Server Error",
             "something else",
             SandboxTrouble.UNAVAILABLE,
-            "the Docker engine refused it: something else",
+            "the {engine} engine refused it: something else",
         ),
         (
             "404 Not Found",
             "No such image: clinebox-test:base",
             SandboxTrouble.UNAVAILABLE,
-            "has no image clinebox-test:base. Fetch it first: docker pull clinebox-test:base",
+            "has no image clinebox-test:base. Fetch it first: {tool} pull clinebox-test:base",
         ),
     ],
 )
@@ -119,7 +121,7 @@ def test_each_refusal_is_a_sentence_of_its_own(
     with listening(bench.path / "s", answering(status, json.dumps({"message": words}))) as address:
         failed = _start(bench, address)
     assert failed.trouble is trouble
-    assert said in failed.message
+    assert said.format(engine=bench.engine, tool=bench.engine.lower()) in failed.message
 
 
 def test_an_engine_that_never_answers_costs_the_deadline_and_no_thread_for_ever(bench: Bench) -> None:
@@ -180,10 +182,11 @@ def test_an_image_without_bash_says_so(bench: Bench) -> None:
     image = f"clinebox-test-empty:{bench.label}"
     name, tag = image.split(":")
     with bench.client() as api:
-        api.import_image_from_data(content.getvalue(), repository=name, tag=tag)
+        made = json.loads(api.import_image_from_data(content.getvalue()).splitlines()[-1])["status"]
+        api.tag(made, name, tag)
         try:
             failed = asyncio.run(bench.provider().start(bench.spec(image=image), timeout_s=BOUND_S)).failure()
         finally:
-            api.remove_image(image)
+            api.remove_image(made, force=True)
     assert failed.trouble is SandboxTrouble.UNAVAILABLE
     assert f"The image {image} has no bash" in failed.message

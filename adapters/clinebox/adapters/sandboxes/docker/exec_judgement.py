@@ -10,8 +10,9 @@ from returns.result import Failure, Result, Success
 from clinebox.adapters.sandboxes.docker.running_exec import ExecState, refused_start
 from clinebox.domain.ports import Command, ExecResult, SandboxFailure
 
-NOT_RUN: Final = (126, 127, 255)
-RUNTIME_WORDS: Final = (b"OCI runtime exec failed", b"Error: OCI runtime", b"runc: exec failed")
+NOT_RUN: Final = (125, 126, 127, 255)
+RUNTIME_WORDS: Final = (b"OCI runtime exec failed", b"Error: runc: ", b"Error: crun: ")
+"""Docker 20.10, and Podman 4.3 with either runtime."""
 PROGRAM_MISSING: Final = ("executable file not found", "no such file or directory")
 MAY_NOT_RUN: Final = ("permission denied", "exec format error", "is a directory")
 STRING_LIMIT_BYTES: Final = 131_072

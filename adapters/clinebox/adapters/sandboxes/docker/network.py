@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import socket
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -10,6 +11,7 @@ import docker
 from returns.result import Failure, Result, Success
 
 from clinebox.adapters.sandboxes.docker.engine import Engine
+from clinebox.adapters.sandboxes.docker.troubles import EngineName
 from clinebox.domain.ports import SandboxFailure, SandboxTrouble
 
 LABEL: Final = "clinebox.gateway-network"
@@ -70,8 +72,8 @@ def _oldest(api: docker.APIClient, name: str) -> str | None:
 
 
 def _host_address(config: dict[str, Any]) -> str | None:
-    """Docker 20.10 leaves it out where nobody chose it: it is the first of the subnet then."""
-    if config.get("Gateway"):
+    """Docker 20.10 leaves it out where nobody chose it, Podman 4.3 says `<nil>`: the subnet's first then."""
+    if config.get("Gateway", "<nil>") not in {"", "<nil>"}:
         return str(config["Gateway"]).split("/")[0]
     subnet = ipaddress.ip_network(config["Subnet"]) if config.get("Subnet") else None
     return str(next(subnet.hosts())) if subnet is not None and subnet.version == IPV4 else None
@@ -83,4 +85,19 @@ def _address(network: dict[str, Any], name: str) -> Result[str, SandboxFailure]:
     if address is None:
         message = f"The network {name} has no address of this host. Remove it: docker network rm {name}"
         return Failure(SandboxFailure(SandboxTrouble.UNAVAILABLE, message))
+    return Success(address)
+
+
+def bindable(name: EngineName, address: str) -> Result[str, SandboxFailure]:
+    """The address, if this host has it. Podman 4.3 makes a network's bridge with its first container only."""
+    with socket.socket() as trial:
+        try:
+            trial.bind((address, 0))
+        except OSError as error:
+            message = (
+                f"This host cannot listen on {address}, {name}'s own address on that network "
+                f"({error.strerror}). Podman makes it with the network's first container: start one there "
+                "first, and keep it."
+            )
+            return Failure(SandboxFailure(SandboxTrouble.UNAVAILABLE, message))
     return Success(address)

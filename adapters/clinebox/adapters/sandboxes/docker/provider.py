@@ -23,7 +23,12 @@ from clinebox.adapters.sandboxes.docker.host_directory import (
     open_host_directory,
     unowned_directories,
 )
-from clinebox.adapters.sandboxes.docker.network import GatewayNetwork, bridge_address, gateway_network
+from clinebox.adapters.sandboxes.docker.network import (
+    GatewayNetwork,
+    bindable,
+    bridge_address,
+    gateway_network,
+)
 from clinebox.adapters.sandboxes.docker.plan import (
     LABEL,
     NOTE_LABEL,
@@ -54,7 +59,7 @@ from clinebox.domain.ports import (
 )
 
 OUTPUT_LIMIT_BYTES: Final = 10 << 20
-DISCARD_S: Final = 10.0
+DISCARD_S: Final = 5.0
 GATEWAY_NETWORK: Final = "clinebox-gateway"
 SOCKETS: Final[Mapping[EngineName, tuple[str, str]]] = {
     "Docker": ("DOCKER_HOST", "unix:///var/run/docker.sock"),
@@ -108,7 +113,9 @@ class DockerSandboxProvider:
             found = made.map(lambda network: network.host_address)
         else:
             found = await bridge_address(self._engine, timeout_s=timeout_s)
-        return found.map(lambda address: GatewayRoute(address, address))
+        return found.bind(lambda address: bindable(self._engine.name, address)).map(
+            lambda address: GatewayRoute(address, address)
+        )
 
     async def start(self, spec: SandboxSpec, *, timeout_s: float) -> Result[Sandbox, SandboxFailure]:
         """Start one, or leave nothing behind, also when cancelled half way.

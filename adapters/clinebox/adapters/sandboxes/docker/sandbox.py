@@ -44,6 +44,8 @@ from clinebox.domain.ports import (
 DRAIN_S: Final = 0.3
 """How long the streams are read on after the command itself ended (BUGS 33, 34)."""
 KILL_S: Final = 20.0
+START_S: Final = 60.0
+"""For a command's start, before its own time begins: dozens at once keep an engine busy."""
 IDLE_POLL_S: Final = 0.01
 KILLED: Final = 137
 
@@ -114,7 +116,7 @@ class DockerSandbox:
         try:
             # A start that was cancelled half way may have started it all the same: wait, then end it.
             opened = await finished(
-                start_exec(self.engine, request, timeout_s=CONTROL_S, started=running.append)
+                start_exec(self.engine, request, timeout_s=START_S, started=running.append)
             )
             if not is_successful(opened):
                 return Failure(await self._explained(opened.failure()))
