@@ -38,6 +38,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if not item.get_closest_marker("full")]
 
 
+BASE_IMAGE = "clinebox-test:base"
+DOCKER_SOCKET = "unix:///var/run/docker.sock"
+PODMAN_SOCKET = "unix:///run/podman/podman.sock"
+
 # --- engines: each probe says what is missing and what to do, or None
 
 
@@ -56,13 +60,25 @@ def _no_cline() -> str | None:
 
 
 def _no_docker() -> str | None:
+    return _no_container_engine("Docker", os.environ.get("DOCKER_HOST", DOCKER_SOCKET))
+
+
+def _no_podman() -> str | None:
+    return _no_container_engine("Podman", os.environ.get("CONTAINER_HOST", PODMAN_SOCKET))
+
+
+def _no_container_engine(name: str, address: str) -> str | None:
+    """The image too: a test that takes it must not be the one to find out."""
     import docker  # noqa: PLC0415 - slow to import, and few sessions need it
 
+    advice = f"CLINEBOX_REQUIRE={name.lower()} bin/setup engines"
     try:
-        with contextlib.closing(docker.from_env()) as client:
-            client.ping()
+        with contextlib.closing(docker.DockerClient(address, timeout=20)) as client:
+            client.images.get(BASE_IMAGE)
+    except docker.errors.ImageNotFound:
+        return f"the {name} engine has no image {BASE_IMAGE}: {advice}"
     except docker.errors.DockerException as error:
-        return f"no Docker engine answers ({error}): apt-get install docker.io, and start it"
+        return f"no {name} engine answers ({error}): {advice}"
     return None
 
 
@@ -70,7 +86,20 @@ ENGINES: dict[str, Callable[[], str | None]] = {
     "bubblewrap": functools.cache(_no_bubblewrap),
     "cline": functools.cache(_no_cline),
     "docker": functools.cache(_no_docker),
+    "podman": functools.cache(_no_podman),
 }
+
+
+def _name_own_engines() -> None:
+    """Where bin/engine keeps an engine that it started, unless the caller or the system has one."""
+    own = Path(os.environ.get("CLINEBOX_ENGINE_DIR", "/var/lib/clinebox-engine"))
+    sockets = (
+        ("DOCKER_HOST", DOCKER_SOCKET, own / "docker" / "docker.sock"),
+        ("CONTAINER_HOST", PODMAN_SOCKET, own / "podman" / "podman.sock"),
+    )
+    for variable, system, ours in sockets:
+        if variable not in os.environ and not Path(system.removeprefix("unix://")).exists() and ours.exists():
+            os.environ[variable] = f"unix://{ours}"
 
 
 def _required() -> set[str]:
@@ -78,6 +107,7 @@ def _required() -> set[str]:
 
 
 def pytest_configure() -> None:
+    _name_own_engines()
     unknown = _required() - ENGINES.keys()
     if unknown:
         names = ", ".join(sorted(unknown))

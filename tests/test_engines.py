@@ -20,16 +20,21 @@ def test_needs_bubblewrap(): pass
 @pytest.mark.docker
 def test_needs_docker(): pass
 
+@pytest.mark.podman
+def test_needs_podman(): pass
+
 @pytest.mark.full
 def test_of_the_night(): pass
 
 def test_needs_nothing(): pass
 """
-MARKERS = "[pytest]\naddopts = --strict-markers\nmarkers =\n  bubblewrap\n  cline\n  docker\n  full\n"
+MARKERS = (
+    "[pytest]\naddopts = --strict-markers\nmarkers =\n  bubblewrap\n  cline\n  docker\n  podman\n  full\n"
+)
 
 
 def run_pytest(folder: Path, *arguments: str, require: str | None = None, path: str | None = None) -> str:
-    """What pytest prints in a folder with our conftest, with no Docker engine and, by default, no program."""
+    """What pytest prints in a folder with our conftest, with no container engine and no program."""
     shutil.copy(CONFTEST, folder)
     (folder / "test_small.py").write_text(TESTS)
     (folder / "pytest.ini").write_text(MARKERS)
@@ -39,6 +44,7 @@ def run_pytest(folder: Path, *arguments: str, require: str | None = None, path: 
     environment |= {
         "PATH": str(folder) if path is None else path,
         "DOCKER_HOST": "unix:///nowhere/docker.sock",
+        "CONTAINER_HOST": "unix:///nowhere/podman.sock",
     }
     environment["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # ours need none, and start in half the time
     environment |= {} if require is None else {"CLINEBOX_REQUIRE": require}
@@ -51,20 +57,22 @@ def test_a_test_whose_engine_is_missing_is_skipped_with_what_to_install(tmp_path
     said = run_pytest(tmp_path)
     assert "bubblewrap is missing: the program bwrap is not there: apt-get install bubblewrap" in said
     assert "docker is missing: no Docker engine answers" in said
-    assert "1 passed, 2 skipped, 1 deselected" in said
+    assert "podman is missing: no Podman engine answers" in said
+    assert "CLINEBOX_REQUIRE=podman bin/setup engines" in said
+    assert "1 passed, 3 skipped, 1 deselected" in said
 
 
 def test_a_required_engine_that_is_missing_fails_its_tests_with_what_to_install(tmp_path: Path) -> None:
     said = run_pytest(tmp_path, require=" bubblewrap, cline ")
     assert "bubblewrap is required (CLINEBOX_REQUIRE) and missing: the program bwrap is not there" in said
     assert "apt-get install bubblewrap" in said
-    assert "1 passed, 1 skipped, 1 deselected, 1 error" in said
+    assert "1 passed, 2 skipped, 1 deselected, 1 error" in said
 
 
 def test_every_missing_engine_that_is_required_fails(tmp_path: Path) -> None:
-    said = run_pytest(tmp_path, require="docker,bubblewrap")
+    said = run_pytest(tmp_path, require="docker,bubblewrap,podman")
     assert "docker is required (CLINEBOX_REQUIRE) and missing" in said
-    assert "1 passed, 1 deselected, 2 errors" in said
+    assert "1 passed, 1 deselected, 3 errors" in said
 
 
 def test_a_bwrap_that_makes_no_sandbox_is_missing_too(tmp_path: Path) -> None:
@@ -81,10 +89,10 @@ def test_a_test_whose_engine_is_there_runs(tmp_path: Path) -> None:
     assert "PASSED test_small.py::test_needs_bubblewrap" in said
 
 
-@pytest.mark.parametrize("require", ["bubblewarp", "bubblewrap,podman"])
+@pytest.mark.parametrize("require", ["bubblewarp", "bubblewrap,lxc"])
 def test_an_engine_that_nobody_knows_is_refused(tmp_path: Path, require: str) -> None:
     said = run_pytest(tmp_path, require=require)
-    assert "the engines are bubblewrap, cline, docker" in said
+    assert "the engines are bubblewrap, cline, docker, podman" in said
     assert "passed" not in said
 
 

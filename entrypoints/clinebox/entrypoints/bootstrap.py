@@ -32,7 +32,11 @@ def run_directory(path: Path, masker: Masker) -> Result[RunDirectoryWriter, Writ
 
 def local_ports(containment: ContainmentChoice = "auto", tarball: Path | None = None) -> Ports:
     """Sandboxes on this host, and this user's runtime cache. Keep it: the provider remembers its probes."""
-    provider: SandboxProvider = LocalSandboxProvider(containment)
+    return ports_with(LocalSandboxProvider(containment), tarball)
+
+
+def ports_with(provider: SandboxProvider, tarball: Path | None = None) -> Ports:
+    """Sandboxes of any provider, and this user's runtime cache."""
     return Ports(provider, runtime_fetcher(RuntimeCache(default_cache_root(os.environ), os.environ), tarball))
 
 

@@ -6,11 +6,16 @@ import contextlib
 import ipaddress
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
+from typing import Final
 from urllib.parse import urlsplit
 
 from clinebox.adapters.gateway import Gateway, SessionOptions, Upstream, new_session_token, serve_gateway
+from clinebox.domain.ports import GatewayRoute, HostPort
 from clinebox.entrypoints.model_access import GatewayAccess
 from clinebox.entrypoints.run_request import ModelEndpoint
+
+LOOPBACK: Final = GatewayRoute("127.0.0.1", "127.0.0.1")
+"""For a sandbox on this host's own network."""
 
 __all__ = ["GatewayHost", "new_session_token", "serving_gateway"]
 
@@ -21,25 +26,25 @@ class GatewayHost:
 
     gateway: Gateway = field(repr=False)
     inside_url: str
+    listens_at: HostPort
 
     def open(self, token: str | None = None, options: SessionOptions | None = None) -> GatewayAccess:
         """A session for one run. `token` as of `new_session_token`, where it must be masked before."""
         session = self.gateway.open_session(options, token=token)
-        return GatewayAccess(session, self.inside_url, session.token)
+        return GatewayAccess(session, self.inside_url, session.token, self.listens_at)
 
 
 @contextlib.asynccontextmanager
-async def serving_gateway(
-    model: ModelEndpoint, *, listen_host: str = "127.0.0.1", inside_host: str = "127.0.0.1"
-) -> AsyncIterator[GatewayHost]:
+async def serving_gateway(model: ModelEndpoint, route: GatewayRoute = LOOPBACK) -> AsyncIterator[GatewayHost]:
     """A gateway before this model server, on a free port, for as long as the context lasts.
 
-    `listen_host` and `inside_host` are a provider's `gateway_route`. OSError when it cannot listen there.
+    `route` is what the provider says of the network mode. OSError when it cannot listen there.
     """
     upstream = Upstream(model.base_url, model.api_key, trust_env=not _is_this_host(model.base_url))
-    async with serve_gateway(gateway := Gateway(upstream), listen_host) as address:
-        shown = f"[{inside_host}]" if ":" in inside_host else inside_host
-        yield GatewayHost(gateway, f"http://{shown}:{address.port}")
+    async with serve_gateway(gateway := Gateway(upstream), route.listen_host) as address:
+        inside = f"[{route.inside_host}]" if ":" in route.inside_host else route.inside_host
+        at = HostPort(route.listen_host, address.port)
+        yield GatewayHost(gateway, f"http://{inside}:{address.port}", at)
 
 
 def _is_this_host(url: str) -> bool:

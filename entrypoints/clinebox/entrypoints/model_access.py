@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
+from clinebox.domain.ports import HostPort
 from clinebox.entrypoints.run_request import ModelEndpoint
 
 if TYPE_CHECKING:  # the gateway brings uvicorn and httpx, which a direct run need not import
@@ -28,6 +29,11 @@ class ModelAccess(Protocol):
     @property
     def gateway_url(self) -> str | None:
         """The gateway that must answer from inside the sandbox before the launch; None: there is none."""
+        ...
+
+    @property
+    def listens_at(self) -> HostPort | None:
+        """The same as this host reaches it, for a sandbox that may reach nothing else."""
         ...
 
     def end(self) -> tuple[ModelCall, ...] | None:
@@ -56,6 +62,11 @@ class DirectAccess:
         """None."""
         return None
 
+    @property
+    def listens_at(self) -> HostPort | None:
+        """None."""
+        return None
+
     def end(self) -> tuple[ModelCall, ...] | None:
         """Nothing is known."""
         return None
@@ -69,6 +80,7 @@ class GatewayAccess:
     gateway_url: str
     """`http://host:port`, as it is called inside the sandbox."""
     token: str = field(repr=False)
+    listens_at: HostPort
 
     @property
     def base_url(self) -> str:

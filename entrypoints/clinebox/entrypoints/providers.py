@@ -17,7 +17,7 @@ Make: TypeAlias = Callable[[], SandboxProvider]
 DOCKER_MODULE: Final = "clinebox.adapters.sandboxes.docker.provider"
 """Imported only when it is asked for: docker-py costs a second."""
 DOCKER_CLASS: Final = "DockerSandboxProvider"
-"""Called with the engine's name, `docker` or `podman`."""
+"""Called with the engine's name, `Docker` or `Podman`."""
 
 
 class ProviderName(StrEnum):
@@ -59,4 +59,4 @@ def make_provider(name: ProviderName) -> Result[SandboxProvider, str]:
     except ImportError as error:
         return Failure(f"The sandbox {name!s} is not part of this installation of clinebox: {error}.")
     by_engine = cast("Callable[[str], SandboxProvider]", getattr(module, DOCKER_CLASS))
-    return Success(by_engine(name))
+    return Success(by_engine(name.capitalize()))

@@ -103,6 +103,8 @@ class AgentRun:
         self._ports = ports
         self._writer = writer
         self._observer = observer
+        # It stands in an HTTP header and a label, and a directory may have any name.
+        self._session_id = quote(writer.path.name, errors="surrogateescape")
         self._stop: RequestedStop | None = None
         self._stopping = asyncio.Event()
         self._session: AgentSession | None = None
@@ -146,7 +148,7 @@ class AgentRun:
         if not is_successful(fetched):
             return self._not_activated(fetched.failure())
         self._observer.phase("starting the sandbox")
-        spec = _sandbox_spec(self._request, fetched.unwrap())
+        spec = _sandbox_spec(self._request, self._session_id, fetched.unwrap(), self._access)
         started = await self._ports.provider.start(spec, timeout_s=START_SANDBOX_S)
         if not is_successful(started):
             return self._not_activated(sandbox_step(started.failure()))
@@ -212,10 +214,8 @@ class AgentRun:
                 )
 
     async def _activate(self, session: AgentSession, path: str, binary: str) -> Result[Finished, FailedStep]:
-        # It stands in an HTTP header, and a directory may have any name.
-        session_id = quote(self._writer.path.name, errors="surrogateescape")
         launch = launch_plan(
-            self._request, self._access, session_dir=path, session_id=session_id, binary=binary
+            self._request, self._access, session_dir=path, session_id=self._session_id, binary=binary
         )
         if not is_successful(launch):
             return Failure(launch.failure())
@@ -278,8 +278,18 @@ class AgentRun:
                 await working
 
 
-def _sandbox_spec(request: RunRequest, binary: str) -> SandboxSpec:
-    return SandboxSpec(workdir=str(request.workdir), env=request.env, mounts=(ReadOnlyMount(binary, binary),))
+def _sandbox_spec(request: RunRequest, session_id: str, binary: str, access: ModelAccess) -> SandboxSpec:
+    return SandboxSpec(
+        workdir=str(request.workdir),
+        env=request.env,
+        network=request.network,
+        mounts=(ReadOnlyMount(binary, binary),),
+        labels={**request.labels, "clinebox.agent": "cline", "clinebox.session": session_id},
+        image=request.image,
+        resources=request.resources,
+        ttl_s=request.time_to_live_s,
+        gateway=access.listens_at,
+    )
 
 
 def _beside(finished: Finished) -> tuple[str, ...]:

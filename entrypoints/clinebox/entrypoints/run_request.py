@@ -4,11 +4,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 
 from clinebox.adapters.supervisor.plan import SurvivorPolicy
-from clinebox.domain.budgets import DEFAULT_CLEANUP_S, DEFAULT_RUN_S, DEFAULT_VERIFIER_S
+from clinebox.domain.budgets import (
+    CLEANUP_PHASES,
+    DEFAULT_CLEANUP_S,
+    DEFAULT_INSTALL_S,
+    DEFAULT_RUN_S,
+    DEFAULT_VERIFIER_S,
+    PROVIDER_MARGIN_S,
+)
 from clinebox.domain.cline.mcp import McpGrant
 from clinebox.domain.cline.prompt import PreparedPrompt
+from clinebox.domain.ports import NetworkMode, Resources
+
+SPARE_S: Final = 600.0
+"""Of a sandbox's time to live beyond everything that has a bound of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,3 +59,16 @@ class RunRequest:
     """Tool servers that the agent may use."""
     env: dict[str, str] = field(default_factory=dict)
     """Laid over the sandbox's clean environment, for the harness and its tools."""
+    image: str | None = None
+    """What a container is made of; no other sandbox has one."""
+    network: NetworkMode = NetworkMode.FULL
+    resources: Resources = field(default_factory=Resources)
+    labels: dict[str, str] = field(default_factory=dict)
+    """On the sandbox, beside `clinebox.agent` and `clinebox.session`."""
+
+    @property
+    def time_to_live_s(self) -> float:
+        """What an owned sandbox may live: install, run, cleanup, verifier, and ten minutes (SPEC §12)."""
+        verifier_s = 0.0 if self.verification is None else self.verification.timeout_s
+        cleanup_s = CLEANUP_PHASES * self.cleanup_timeout_s + PROVIDER_MARGIN_S
+        return DEFAULT_INSTALL_S + self.timeout_s + cleanup_s + verifier_s + SPARE_S

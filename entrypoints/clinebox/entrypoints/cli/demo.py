@@ -16,6 +16,7 @@ from clinebox.entrypoints.cli import run_parameters as options
 from clinebox.entrypoints.cli.run import SCRIPTED_MODEL, read_script
 from clinebox.entrypoints.cli.run_model import ModelMeans
 from clinebox.entrypoints.cli.run_program import Program, run_program
+from clinebox.entrypoints.providers import ProviderName
 from clinebox.entrypoints.run_request import ModelEndpoint, RunRequest, Verification
 
 ASSETS: Final = "clinebox.entrypoints"
@@ -30,7 +31,8 @@ def register(app: typer.Typer) -> None:
 
 def demo(
     *,
-    sandbox: options.Sandbox = options.SandboxName.AUTO,
+    sandbox: options.Sandbox = ProviderName.AUTO,
+    image: options.Image = None,
     gateway: options.Gateway = True,
     cline_version: options.ClineVersion = NEWEST,
     cline_tarball: options.ClineTarball = None,
@@ -55,12 +57,13 @@ def demo(
             cline_version=version,
             timeout_s=DEMO_TIMEOUT_S,
             verification=Verification(VERIFY),
+            image=image,
         )
         program = Program(
             request=request,
             directory=run_options.run_directory(out, work),
             model=ModelMeans(read_script(assets / "fix_the_bug.yaml"), gateway),
-            containment=sandbox.containment,
+            sandbox=run_options.sandbox(sandbox, image),
             tarball=run_options.tarball(cline_tarball),
         )
         code = run_program(program, as_json=as_json)

@@ -13,16 +13,17 @@ import typer
 from returns.pipeline import is_successful
 from rich.text import Text
 
-from clinebox.adapters.sandboxes.local import LocalSandboxProvider
 from clinebox.domain.ports import Sandbox, SandboxSpec
 from clinebox.domain.preflight import Answered, Observation, Refuse, shown_url, verdict
 from clinebox.domain.secrets.masker import Masker
-from clinebox.entrypoints.cli import gateway_options
+from clinebox.entrypoints.cli import gateway_options, run_options
 from clinebox.entrypoints.cli import run_parameters as options
+from clinebox.entrypoints.cli.doctor import provider_of
 from clinebox.entrypoints.cli.errors import EXIT_FAILED, EXIT_OK, EXIT_USAGE, CliError, json_line
 from clinebox.entrypoints.cli.gateway_options import ModelServer
 from clinebox.entrypoints.cli.streams import OutputConsole
 from clinebox.entrypoints.cli.terminal_text import shown
+from clinebox.entrypoints.providers import ProviderName
 
 PREFLIGHT_REFUSED: Final = "preflight_refused"
 SANDBOX: Final = "sandbox"
@@ -58,8 +59,10 @@ def preflight(
         bool, typer.Option("--from-sandbox", help="Ask from inside a sandbox, as Cline would.")
     ] = False,
     sandbox: Annotated[
-        options.SandboxName | None,
-        typer.Argument(metavar="[NAME]", help="Which sandbox, after --from-sandbox: auto or local."),
+        ProviderName | None,
+        typer.Argument(
+            metavar="[NAME]", help="Which sandbox, after --from-sandbox: one that needs no image."
+        ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
@@ -70,10 +73,10 @@ def preflight(
     """
     if sandbox is not None and not from_sandbox:
         raise CliError(f"the sandbox {sandbox.value!r} needs --from-sandbox before it")
+    if sandbox is not None:
+        run_options.sandbox(sandbox, None)
     server = gateway_options.model_server("--base-url", base_url, model, api_key_env, os.environ)
-    judged = (
-        _from_sandbox(server, sandbox or options.SandboxName.AUTO) if from_sandbox else ask_from_here(server)
-    )
+    judged = _from_sandbox(server, sandbox or ProviderName.AUTO) if from_sandbox else ask_from_here(server)
     (_print_object if as_json else _print_for_people)(judged, server)
     raise typer.Exit(EXIT_FAILED if judged.refused else EXIT_OK)
 
@@ -87,15 +90,15 @@ def ask_from_here(server: ModelServer) -> Judged:
     return _judged(seen, server, HERE)
 
 
-def _from_sandbox(server: ModelServer, name: options.SandboxName) -> Judged:
+def _from_sandbox(server: ModelServer, name: ProviderName) -> Judged:
     with tempfile.TemporaryDirectory(prefix="clinebox-preflight-") as workdir:
         return asyncio.run(_asked_inside(server, name, workdir))
 
 
-async def _asked_inside(server: ModelServer, name: options.SandboxName, workdir: str) -> Judged:
+async def _asked_inside(server: ModelServer, name: ProviderName, workdir: str) -> Judged:
     from clinebox.adapters.inside_probe import probe_from_inside  # noqa: PLC0415 - as above
 
-    provider = LocalSandboxProvider(name.containment)
+    provider = provider_of(name)
     started = await provider.start(SandboxSpec(workdir=workdir), timeout_s=START_S)
     if not is_successful(started):
         raise CliError(started.failure().message, code=SANDBOX, exit_code=EXIT_USAGE)

@@ -12,11 +12,13 @@ from clinebox.adapters.supervisor.plan import SurvivorPolicy
 from clinebox.domain.budgets import DEFAULT_RUN_S, DEFAULT_VERIFIER_S
 from clinebox.domain.cline.launch import checked_model_name, checked_model_url
 from clinebox.domain.cline.pins import NEWEST, pinned
+from clinebox.domain.ports import NetworkMode
 from clinebox.entrypoints.cli import run_options
 from clinebox.entrypoints.cli import run_parameters as options
 from clinebox.entrypoints.cli.errors import CliError
 from clinebox.entrypoints.cli.run_model import ModelMeans
 from clinebox.entrypoints.cli.run_program import Program, run_program
+from clinebox.entrypoints.providers import ProviderName
 from clinebox.entrypoints.run_request import ModelEndpoint, RunRequest, Verification
 
 if TYPE_CHECKING:
@@ -41,7 +43,9 @@ def run(
     gateway: options.Gateway = True,
     capture_bodies: options.CaptureBodies = False,
     preflight: options.Preflight = True,
-    sandbox: options.Sandbox = options.SandboxName.AUTO,
+    sandbox: options.Sandbox = ProviderName.AUTO,
+    image: options.Image = None,
+    network: options.Network = NetworkMode.FULL,
     cline_version: options.ClineVersion = NEWEST,
     cline_tarball: options.ClineTarball = None,
     timeout: options.Timeout = DEFAULT_RUN_S,
@@ -70,12 +74,14 @@ def run(
         system_text=None if system is None else run_options.text_file("--system", system),
         verification=_verification(verify, run_options.seconds("--verify-timeout", verify_timeout)),
         survivors=survivors,
+        image=image,
+        network=run_options.network(network, gateway=gateway),
     )
     program = Program(
         request=request,
         directory=run_options.run_directory(out, work),
         model=ModelMeans(played, gateway, capture_bodies, preflight, key_variable=api_key_env),
-        containment=sandbox.containment,
+        sandbox=run_options.sandbox(sandbox, image),
         tarball=run_options.tarball(cline_tarball),
         copy_workdir=copy_workdir,
     )

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from returns.pipeline import is_successful
+
 from clinebox.adapters.run_directory.writer import RunDirectoryWriter
-from clinebox.domain.preflight import Refuse, verdict
+from clinebox.domain.ports import GatewayRoute, SandboxProvider
 from clinebox.domain.secrets.masker import Masker
 from clinebox.entrypoints.cli.errors import EXIT_FAILED, CliError
+from clinebox.entrypoints.cli.gateway_options import ModelServer
+from clinebox.entrypoints.cli.preflight import PREFLIGHT_REFUSED, ask_from_here
 from clinebox.entrypoints.model_access import DirectAccess, ModelAccess
 from clinebox.entrypoints.run_request import ModelEndpoint, RunRequest
 
@@ -19,8 +22,9 @@ if TYPE_CHECKING:
     from clinebox.adapters.gateway import SessionOptions
     from clinebox.adapters.scripted_model.script import Script
 
-PREFLIGHT_REFUSED = "preflight_refused"
 GATEWAY = "gateway"
+SANDBOX = "sandbox"
+ROUTE_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,31 +50,25 @@ def session_token(means: ModelMeans) -> str | None:
     return new_session_token()
 
 
-def preflight(model: ModelEndpoint, means: ModelMeans, masker: Masker) -> tuple[str, ...]:
+def preflight(model: ModelEndpoint, means: ModelMeans) -> tuple[str, ...]:
     """Ask the model server once, before anything expensive (SPEC §7); what is to be noted.
 
     CliError when it rejects the key. A scripted model, or a server without a key, is not asked.
     """
     if means.script is not None or model.api_key is None or not means.preflight:
         return ()
-    from clinebox.adapters.preflight_probe import probe_model_server  # noqa: PLC0415 - as above
-
-    seen = asyncio.run(probe_model_server(model.base_url, model=model.name, key=model.api_key))
-    judged = verdict(
-        seen,
-        endpoint=model.base_url,
-        model=model.name,
-        key_variable=means.key_variable,
-        mask=masker.mask_text,
-    )
-    if isinstance(judged, Refuse):
+    judged = ask_from_here(ModelServer(model.base_url, model.name, model.api_key, means.key_variable))
+    if judged.refused:
         raise CliError(judged.sentence, code=PREFLIGHT_REFUSED, exit_code=EXIT_FAILED)
-    return () if judged.conclusive else (judged.note,)
+    return () if judged.conclusive else (judged.sentence,)
 
 
 @contextlib.asynccontextmanager
-async def model_server(request: RunRequest, script: Script | None) -> AsyncIterator[RunRequest]:
+async def model_server(
+    request: RunRequest, means: ModelMeans, provider: SandboxProvider
+) -> AsyncIterator[RunRequest]:
     """The request with the address of its model server; a scripted one lives as long as the run."""
+    script = means.script
     if script is None:
         yield request
         return
@@ -78,27 +76,44 @@ async def model_server(request: RunRequest, script: Script | None) -> AsyncItera
     from clinebox.adapters.scripted_model.server import ScriptedModelServer  # noqa: PLC0415
 
     variables = {"workdir": str(request.workdir)}
-    async with ScriptedModelServer(script, variables=variables, model=request.model.name) as server:
+    host = "127.0.0.1" if means.gateway else (await _route(request, provider)).listen_host
+    async with ScriptedModelServer(
+        script, host=host, variables=variables, model=request.model.name
+    ) as server:
         yield replace(request, model=replace(request.model, base_url=server.base_url))
 
 
 @contextlib.asynccontextmanager
 async def model_access(
-    model: ModelEndpoint, means: ModelMeans, token: str | None, writer: RunDirectoryWriter, masker: Masker
+    request: RunRequest,
+    means: ModelMeans,
+    provider: SandboxProvider,
+    *,
+    token: str | None,
+    writer: RunDirectoryWriter,
+    masker: Masker,
 ) -> AsyncIterator[ModelAccess]:
     """The run's way to its model, for as long as the context lasts. CliError when no port can be had."""
     if not means.gateway:
-        yield DirectAccess(model)
+        yield DirectAccess(request.model)
         return
+    route = await _route(request, provider)
     from clinebox.entrypoints.gateway_host import serving_gateway  # noqa: PLC0415 - as above
 
     with _bodies(means, writer, masker) as options:
         try:
-            async with serving_gateway(model) as host:
+            async with serving_gateway(request.model, route) as host:
                 yield host.open(token, options)
         except OSError as error:
             message = f"the gateway cannot listen: {error.strerror or error}; try --no-gateway"
             raise CliError(message, code=GATEWAY, exit_code=EXIT_FAILED) from error
+
+
+async def _route(request: RunRequest, provider: SandboxProvider) -> GatewayRoute:
+    found = await provider.gateway_route(request.network, timeout_s=ROUTE_S)
+    if not is_successful(found):
+        raise CliError(found.failure().message, code=SANDBOX, exit_code=EXIT_FAILED)
+    return found.unwrap()
 
 
 @contextlib.contextmanager

@@ -17,7 +17,9 @@ from clinebox.adapters.sandboxes.private_root import base_directory
 from clinebox.adapters.sandboxes.workdir import checked_workdir
 from clinebox.domain.budgets import DEFAULT_CLEANUP_S, checked_budget_s, provider_budget_s
 from clinebox.domain.cline.prompt import DEFAULT_PROMPT_LIMIT_BYTES, PreparedPrompt, prepare_prompt
+from clinebox.domain.ports import NetworkMode
 from clinebox.entrypoints.cli.errors import CliError
+from clinebox.entrypoints.providers import ProviderName
 
 _Value = TypeVar("_Value")
 _Error = TypeVar("_Error")
@@ -94,6 +96,26 @@ def run_directory(out: Path | None, work: Path) -> Path:
         hint = "give --out a place outside of it"
         raise CliError(f"--out: {str(path)!r} lies in the work directory {str(work)!r}: {hint}")
     return path
+
+
+def sandbox(name: ProviderName, image: str | None) -> ProviderName:
+    """A sandbox that something can run in, with an image exactly where one is needed."""
+    if name is ProviderName.FAKE:
+        raise CliError("--sandbox fake starts nothing: it is for tests of programs that use clinebox")
+    if name.needs_image and not (image and image.strip()):
+        raise CliError(f"--sandbox {name} needs --image IMAGE: what its container is made of")
+    if image is not None and not name.needs_image:
+        raise CliError(f"--image is for docker and podman; --sandbox {name} has none")
+    return name
+
+
+def network(mode: NetworkMode, *, gateway: bool) -> NetworkMode:
+    """A network that the model can be reached by."""
+    if mode is NetworkMode.NONE:
+        raise CliError("--network none: Cline could not reach its model; take --network gateway")
+    if mode is NetworkMode.GATEWAY and not gateway:
+        raise CliError("--network gateway needs the gateway: leave out --no-gateway")
+    return mode
 
 
 def tarball(path: Path | None) -> Path | None:

@@ -2,29 +2,14 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, TypeAlias
 
 import typer
 
-from clinebox.adapters.sandboxes.local import ContainmentChoice
 from clinebox.adapters.supervisor.plan import SurvivorPolicy
-
-
-class SandboxName(StrEnum):
-    """Which sandbox."""
-
-    AUTO = "auto"
-    """The strongest containment that works here."""
-    LOCAL = "local"
-    """A plain process tree: no isolation."""
-
-    @property
-    def containment(self) -> ContainmentChoice:
-        """As the local provider calls it."""
-        return "plain" if self is SandboxName.LOCAL else "auto"
-
+from clinebox.domain.ports import NetworkMode
+from clinebox.entrypoints.providers import ProviderName
 
 Task: TypeAlias = Annotated[
     str, typer.Argument(metavar="TASK", help="What to do: a text, @FILE, or - for stdin.", show_default=False)
@@ -51,7 +36,15 @@ CaptureBodies: TypeAlias = Annotated[
 Preflight: TypeAlias = Annotated[
     bool, typer.Option("--preflight/--no-preflight", help="First ask the server whether it takes the key.")
 ]
-Sandbox: TypeAlias = Annotated[SandboxName, typer.Option(help="auto: the strongest there is; local: none.")]
+Sandbox: TypeAlias = Annotated[
+    ProviderName, typer.Option(help="auto: the strongest here without an image; local: no isolation.")
+]
+Image: TypeAlias = Annotated[
+    str | None, typer.Option(metavar="IMAGE", help="What a container of docker or podman is made of.")
+]
+Network: TypeAlias = Annotated[
+    NetworkMode, typer.Option(help="full: as the host has it; gateway: nothing but the model's gateway.")
+]
 ClineVersion: TypeAlias = Annotated[str, typer.Option(metavar="VERSION", help="A pinned Cline version.")]
 ClineTarball: TypeAlias = Annotated[
     Path | None, typer.Option(metavar="FILE", help="Cline's npm tarball, instead of fetching it.")

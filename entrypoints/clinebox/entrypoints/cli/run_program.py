@@ -16,13 +16,13 @@ from rich.console import Console
 
 from clinebox.adapters.run_directory.names import OUTCOME
 from clinebox.adapters.run_directory.writer import RunDirectoryWriter
-from clinebox.adapters.sandboxes.local import ContainmentChoice
 from clinebox.adapters.sandboxes.workdir import copy_of_workdir
 from clinebox.domain.outcome.masked import masked_outcome
 from clinebox.domain.outcome.model import StoppedBy
 from clinebox.domain.secrets.environment import secrets_from_environment
 from clinebox.domain.secrets.masker import Masker
-from clinebox.entrypoints.bootstrap import local_ports, run_directory
+from clinebox.entrypoints.bootstrap import ports_with, run_directory
+from clinebox.entrypoints.cli.doctor import provider_of
 from clinebox.entrypoints.cli.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, CliError, json_line
 from clinebox.entrypoints.cli.live import LiveRun
 from clinebox.entrypoints.cli.run_model import (
@@ -34,6 +34,7 @@ from clinebox.entrypoints.cli.run_model import (
 )
 from clinebox.entrypoints.cli.run_view import print_run
 from clinebox.entrypoints.cli.streams import OutputConsole
+from clinebox.entrypoints.providers import ProviderName
 from clinebox.entrypoints.run_once import AgentRun, FinishedRun
 from clinebox.entrypoints.run_report import run_to_json, write_run
 from clinebox.entrypoints.run_request import RunRequest
@@ -46,7 +47,7 @@ class Program:
     request: RunRequest
     directory: Path
     model: ModelMeans = field(default_factory=ModelMeans)
-    containment: ContainmentChoice = "auto"
+    sandbox: ProviderName = ProviderName.AUTO
     tarball: Path | None = None
     copy_workdir: bool = False
 
@@ -56,7 +57,7 @@ def run_program(program: Program, *, as_json: bool) -> int:
     secrets = secrets_from_environment(os.environ, model_key=program.request.model.api_key)
     token = session_token(program.model)
     masker = Masker(secrets.values if token is None else (*secrets.values, token))
-    noted = preflight(program.request.model, program.model, masker)
+    noted = preflight(program.request.model, program.model)
     created = run_directory(program.directory, masker)
     if not is_successful(created):
         raise CliError(f"--out: {created.failure().message}")
@@ -74,13 +75,13 @@ async def _run(
     program: Program, writer: RunDirectoryWriter, masker: Masker, live: LiveRun, token: str | None
 ) -> FinishedRun:
     request = _on_a_copy(program) if program.copy_workdir else program.request
+    provider = provider_of(program.sandbox)
     async with (
-        model_server(request, program.model.script) as served,
-        model_access(served.model, program.model, token, writer, masker) as access,
+        model_server(request, program.model, provider) as served,
+        model_access(served, program.model, provider, token=token, writer=writer, masker=masker) as access,
     ):
         with live as observer:
-            ports = local_ports(program.containment, program.tarball)
-            run = AgentRun(served, ports, writer, observer, access)
+            run = AgentRun(served, ports_with(provider, program.tarball), writer, observer, access)
             with _interrupts(run, observer):
                 try:
                     finished = await run.execute()

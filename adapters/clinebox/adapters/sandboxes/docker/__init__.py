@@ -1,0 +1,1 @@
+"""Sandboxes in containers, over the API of Docker or of Podman's Docker-compatible service (SPEC §12)."""

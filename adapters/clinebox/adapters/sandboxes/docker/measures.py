@@ -1,0 +1,37 @@
+"""What a container used, and whether the kernel killed anything in it for memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from clinebox.domain.ports import Command, ResourceUsage
+
+COUNTERS: Final = ("/sys/fs/cgroup/memory/memory.oom_control", "/sys/fs/cgroup/memory.events")
+"""cgroup v1 and v2, as a container sees its own."""
+NS_PER_S: Final = 1e9
+
+
+def oom_kills_command() -> Command:
+    """Prints the counters that are there, with builtins only."""
+    text = 'for f; do [[ -r $f ]] && echo "$(<"$f")"; done; :'
+    return Command(argv=("bash", "-p", "-c", text, "cbx", *COUNTERS), cwd="/", env={"BASH_ENV": ""})
+
+
+def oom_kills_of(output: bytes) -> int:
+    """The kernel's count: `oom_kill N` in both versions; 0 where there is none."""
+    for line in output.splitlines():
+        words = line.split()
+        if len(words) == 2 and words[0] == b"oom_kill" and words[1].isdigit():  # noqa: PLR2004 - name and number
+            return int(words[1])
+    return 0
+
+
+def usage_of(stats: Mapping[str, Any]) -> ResourceUsage:
+    """Of the engine's statistics; `max_usage` is there on cgroup v1 only."""
+    cpu_ns = stats.get("cpu_stats", {}).get("cpu_usage", {}).get("total_usage")
+    peak = stats.get("memory_stats", {}).get("max_usage")
+    return ResourceUsage(
+        cpu_s=cpu_ns / NS_PER_S if cpu_ns is not None else None,
+        peak_memory_bytes=int(peak) if peak else None,
+    )
