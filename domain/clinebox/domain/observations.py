@@ -18,6 +18,7 @@ from clinebox.domain.json_value import JsonValue
 from clinebox.domain.outcome.model import Outcome, Status, StoppedBy
 from clinebox.domain.ports import SandboxDescription
 from clinebox.domain.receipt import CleanupReceipt
+from clinebox.domain.session_grants import SkippedGrant
 
 SOURCE: Final = "clinebox"
 HARNESS_TIMING: Final = "harness"
@@ -32,6 +33,7 @@ class Observed:
     transcript: Transcript | None
     receipt: CleanupReceipt | None
     sandbox: SandboxDescription | None
+    skipped_grants: tuple[SkippedGrant, ...] = ()
 
 
 def observation_bundle(observed: Observed) -> JsonValue:
@@ -175,6 +177,8 @@ def _gaps(observed: Observed) -> Iterator[JsonValue]:
         yield _gap("no_receipt", "no cleanup receipt was read")
     if observed.outcome.usage is None:
         yield _gap("usage_unknown", "nothing was counted")
+    for grant in observed.skipped_grants:
+        yield _gap("tool_grant_skipped", grant.detail)
 
 
 def _gap(code: str, detail: str) -> JsonValue:
