@@ -11,6 +11,7 @@ from typing import Final
 
 from clinebox.domain.cline.events import (
     Done,
+    Event,
     Hook,
     IterationEnd,
     ReasoningDelta,
@@ -28,9 +29,13 @@ from clinebox.domain.json_value import JsonValue, as_list, as_mapping
 
 MASK: Final = "***"
 """What `secrets.masker` writes."""
-_MASK_BYTES: Final = MASK.encode()
+MASK_BYTES: Final = MASK.encode()
 QUIET_HOOKS: Final = frozenset({"tool_call", "tool_result", "agent_end", "prompt_submit"})
 """Hooks that decide nothing (glance.py)."""
+_TOLD: Final[frozenset[type[Event]]] = frozenset(
+    {TextDelta, TextEnd, ReasoningDelta, ReasoningEnd, ToolUpdate, TurnUsage, IterationEnd, Done}
+)
+"""What such a record says lies in its kind alone."""
 
 
 def names_are_masked(record: dict[str, JsonValue], raw: bytes) -> bool:
@@ -43,38 +48,23 @@ def names_are_masked(record: dict[str, JsonValue], raw: bytes) -> bool:
     >>> names_are_masked({"input": {"***": 1}}, b'{"input":{"***":1}}')
     False
     """
-    return _MASK_BYTES in raw and any(MASK in name for body in _deciding(record) for name in body)
+    return MASK_BYTES in raw and any(MASK in name for body in _deciding(record) for name in body)
 
 
 def is_unreadable(record: Record) -> bool:
-    """Whether a record of stdout may have said more than can be read, because names in it are masked.
+    """Whether a record of stdout that holds a mask may have said more than can be read.
 
-    One that is still seen to be text, a turn's end or a call with its name and id lost nothing that decides.
+    One that is still seen to be text, a turn's end, or a call with its name and id lost nothing that decides.
     """
-    if _MASK_BYTES not in record.raw:
-        return False
     match record.event:
-        case (
-            TextDelta()
-            | TextEnd()
-            | ReasoningDelta()
-            | ReasoningEnd()
-            | ToolUpdate()
-            | IterationEnd()
-            | Done()
-        ):
-            return False
-        case TurnUsage():
-            return False
-        case ToolStart(tool_name=name, tool_call_id=call) | ToolEnd(tool_name=name, tool_call_id=call) if (
-            name and call
-        ):
-            return False
-        case Hook(name=name) if name in QUIET_HOOKS:
-            return False
-        case _:
-            value = parse_line(record.raw)
-            return isinstance(value, dict) and names_are_masked(value, record.raw)
+        case ToolStart(tool_name=name, tool_call_id=call) | ToolEnd(tool_name=name, tool_call_id=call):
+            told = bool(name and call)
+        case Hook(name=name):
+            told = name in QUIET_HOOKS
+        case event:
+            told = type(event) in _TOLD
+    value = None if told else parse_line(record.raw)
+    return isinstance(value, dict) and names_are_masked(value, record.raw)
 
 
 def _deciding(record: dict[str, JsonValue]) -> Iterator[dict[str, JsonValue]]:
