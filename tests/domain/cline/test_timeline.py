@@ -21,6 +21,7 @@ from clinebox.domain.cline.events import (
 from clinebox.domain.cline.stream import StreamDecoder
 from clinebox.domain.cline.timeline import TimelineMark, ToolSpan, TurnSpan, timeline
 from clinebox.domain.cline.transcript import epoch_ms, fold_transcript
+from clinebox.domain.cline.transcript_json import transcript_json
 from clinebox.domain.cline.transcript_model import ItemStatus, Transcript
 from clinebox.domain.json_value import JsonValue
 
@@ -81,3 +82,17 @@ def test_a_call_without_an_end_has_no_end_and_no_duration_in_the_timeline() -> N
 )
 def test_a_time_in_any_form_gives_a_number_or_nothing(ts: str) -> None:
     assert epoch_ms(ts) is None or isinstance(epoch_ms(ts), int)
+
+
+def test_the_timeline_is_written_with_every_kind_of_entry() -> None:
+    written = transcript_json(
+        folded(IterationStart(1), call(), ended(), Notice("auto_compaction", "started", "compacting", None))
+    )
+    assert isinstance(written, dict)
+    entries = written["timeline"]
+    assert isinstance(entries, list)
+    assert [entry["kind"] for entry in entries if isinstance(entry, dict)] == ["turn", "tool", "mark"]
+    assert entries[1] == {
+        "kind": "tool", "invocation_id": "agent-0", "call_id": "c", "name": "run_commands",
+        "start_ms": 1000, "end_ms": 2000, "duration_ms": 1000, "status": "completed", "failed": False,
+    }  # fmt: skip
