@@ -7,7 +7,10 @@ import runpy
 import shutil
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
+
+from clinebox import domain
 
 ROOT = Path(__file__).parents[1]
 RUN = ROOT / "tests" / "corpus" / "3.0.65" / "write_file"
@@ -43,6 +46,21 @@ def test_every_link_between_documents_leads_somewhere() -> None:
         if "://" not in target and not (document.parent / target).exists()
     ]
     assert broken == []
+
+
+def test_examples_import_what_the_domain_exports_from_the_domain() -> None:
+    found = []
+    for document in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))):
+        for module, names in re.findall(
+            r"^(?:>>> )?from (clinebox\.domain\.\S+) import ([^(\n]+)", document.read_text(), re.MULTILINE
+        ):
+            there = import_module(module)
+            found += [
+                f"{document.name}: {name} of {module}"
+                for name in (name.strip() for name in names.split(","))
+                if getattr(there, name) is getattr(domain, name, None)
+            ]
+    assert found == []
 
 
 def test_no_document_or_source_names_the_machine_that_it_was_made_on() -> None:

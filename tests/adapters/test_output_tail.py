@@ -27,7 +27,8 @@ def tail() -> SharedTail:
 
 @pytest.fixture
 def output(tmp_path: Path) -> Iterator[TextIO]:
-    with (tmp_path / "out").open("w+", encoding="utf-8") as stream:
+    """A stream that never refuses a character, as Python opens the real stderr (docs of `sys.stderr`)."""
+    with (tmp_path / "out").open("w+", encoding="utf-8", errors="backslashreplace") as stream:
         yield stream
 
 
@@ -98,8 +99,23 @@ def test_what_the_stream_cannot_encode_raises_as_before_and_is_in_the_tail(
 
 
 def test_a_byte_smuggled_into_text_is_shown_as_no_utf8(output: TextIO, tail: SharedTail) -> None:
-    with pytest.raises(UnicodeEncodeError):
-        TailedTextStream(output, tail, source="stdout").write("caf\udce9\n")
+    wrapped = TailedTextStream(output, tail, source="stderr")
+    assert wrapped.write("caf\udce9\n") == 5
+    wrapped.flush()
+    assert content(output) == b"caf\\udce9\n"
+    assert tail.lines() == ("caf\ufffd",)
+
+
+def test_the_real_stderr_is_such_a_stream_and_stays_one(tail: SharedTail) -> None:
+    real = sys.__stderr__
+    assert real is not None
+    wrapped = TailedTextStream(real, tail, source="stderr")
+    assert wrapped.errors == real.errors == "backslashreplace"
+
+
+def test_what_a_strict_stream_refuses_it_refuses_as_before(tmp_path: Path, tail: SharedTail) -> None:
+    with (tmp_path / "strict").open("w", encoding="utf-8") as stream, pytest.raises(UnicodeEncodeError):
+        TailedTextStream(stream, tail, source="stdout").write("caf\udce9\n")
     assert tail.lines() == ("caf\ufffd",)
 
 

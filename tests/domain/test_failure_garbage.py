@@ -54,6 +54,11 @@ def header_of(event: JsonValue, failure_id: JsonValue = "e1") -> str:
     return json.dumps({"failure_id": failure_id, "events": {"e1": event}})
 
 
+def report_of(event_id: str) -> str:
+    """A report of one event that agrees with itself about its id."""
+    return json.dumps({"failure_id": event_id, "events": {event_id: good_event(event_id=event_id)}})
+
+
 @pytest.mark.parametrize(
     "garbage",
     [
@@ -73,6 +78,7 @@ def header_of(event: JsonValue, failure_id: JsonValue = "e1") -> str:
         header_of("e1"),
         header_of(good_event(event_id="e2")),
         header_of(good_event(event_id=None)),
+        *(report_of(event_id) for event_id in ("", " ", "a b", "\u00e9", "x" * 129)),
         header_of(good_event(boundary="moon")),
         header_of(good_event(boundary=["model"])),
         header_of(good_event(stage="later")),

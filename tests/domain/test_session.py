@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from clinebox.domain.episode import EpisodeId
-from clinebox.domain.session import current, route_activation, step
+from clinebox.domain.session import close_window, current, route_activation, step
 from clinebox.domain.session_model import (
     Absent,
     ActivationRequested,
@@ -210,11 +212,31 @@ def test_only_a_request_without_cookie_and_rollout_takes_the_host_path() -> None
 
 def test_closing_an_unknown_id_succeeds_and_refuses_late_seeds_for_the_window() -> None:
     """WIRE.md: "Closing an unknown id succeeds …, and for the next … refuses a late seed of that id"."""
-    closed, answered = step(Absent(), close_asked(now_s=10.0), window_s=50.0)
+    closed, answered = step(Absent(), close_asked(now_s=10.0), window_s=close_window(50.0).unwrap())
     assert answered == ReturnClose(None)
     for now_s in (10.0, 59.9, -1e9):
         assert code_of(closed, seed_asked(now_s=now_s)) is RefusalCode.SESSION_CLOSED
     assert step(closed, seed_asked(now_s=60.0))[0] == Seeding(SEED)
+
+
+@pytest.mark.parametrize("value_s", [float("nan"), float("inf"), float("-inf"), 0.0, -0.0, -1.0, 1e10])
+def test_a_window_that_no_receipt_could_be_kept_for_is_refused_by_name(value_s: float) -> None:
+    message = close_window(value_s).failure().message
+    assert message.startswith(
+        f"session_close_retry_window_seconds is {value_s!r} s: give a number of seconds"
+    )
+
+
+@given(st.floats())
+def test_every_window_that_is_taken_ends(value_s: float) -> None:
+    """Law: a close receipt is kept for some time and not for ever, whatever was configured."""
+    window = close_window(value_s).value_or(None)
+    if window is None:
+        assert not 0 < value_s <= 1e9
+        return
+    closed, _ = step(Absent(), close_asked(now_s=0.0), window_s=window)
+    assert step(closed, close_asked(now_s=0.0))[0] == closed
+    assert current(closed, value_s) == Absent()
 
 
 def test_a_close_again_gets_the_same_answer_and_does_not_extend_the_window() -> None:

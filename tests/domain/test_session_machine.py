@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from clinebox.domain.episode import EpisodeId
-from clinebox.domain.session import current, step
+from clinebox.domain.session import close_window, current, step
 from clinebox.domain.session_model import (
     Absent,
     ActivationRequested,
@@ -42,6 +42,7 @@ from clinebox.domain.session_table import Move
 EPISODE = EpisodeId("task-7", 2)
 OTHER_EPISODE = EpisodeId("task-7", 3)
 SEED = Seed("s-1", EPISODE, "body-1")
+WINDOW = close_window(100.0).unwrap()
 
 
 @dataclass
@@ -127,7 +128,7 @@ class SessionMachine(RuleBasedStateMachine):
         self.now_s = 0.0
 
     def send(self, event: SessionEvent) -> Effect | Refusal:
-        self.state, outcome = step(self.state, event, window_s=100.0)
+        self.state, outcome = step(self.state, event, window_s=WINDOW)
         return outcome
 
     @rule(body=st.sampled_from(["body-1", "body-2"]), cookie=st.sampled_from([None, None, "s-1", "s-2"]))

@@ -20,6 +20,7 @@ from clinebox.domain.model_calls.turns import JoinedCall
 from clinebox.domain.outcome.model import Outcome, Status, StoppedBy
 from clinebox.domain.ports import SandboxDescription
 from clinebox.domain.receipt import CleanupReceipt
+from clinebox.domain.session_grants import SkippedGrant
 
 SOURCE: Final = "clinebox"
 HARNESS_TIMING: Final = "harness"
@@ -36,6 +37,7 @@ class Observed:
     sandbox: SandboxDescription | None
     model_calls: tuple[JoinedCall, ...] | None = None
     """What the gateway saw; None where none was used."""
+    skipped_grants: tuple[SkippedGrant, ...] = ()
 
 
 def observation_bundle(observed: Observed) -> JsonValue:
@@ -193,6 +195,8 @@ def _gaps(observed: Observed) -> Iterator[JsonValue]:
         yield _gap("no_receipt", "no cleanup receipt was read")
     if observed.outcome.usage is None:
         yield _gap("usage_unknown", "nothing was counted")
+    for grant in observed.skipped_grants:
+        yield _gap("tool_grant_skipped", grant.detail)
 
 
 def _call_gaps(calls: tuple[JoinedCall, ...] | None) -> Iterator[JsonValue]:

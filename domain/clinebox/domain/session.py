@@ -8,8 +8,11 @@ at a time for one id; the work itself runs beside. `Released` comes after the se
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Final, assert_never
+from typing import Final, NewType, assert_never
 
+from returns.result import Result
+
+from clinebox.domain.budgets import BudgetFailure, checked_budget_s
 from clinebox.domain.session_model import (
     Absent,
     ActivationRequested,
@@ -45,12 +48,26 @@ from clinebox.domain.session_model import (
 from clinebox.domain.session_refusal import refusal, shown_name
 from clinebox.domain.session_table import Input, Move, RefusalCode, StateKind, http_status, rule
 
-DEFAULT_CLOSE_RETRY_WINDOW_S: Final = 300.0
-"""`session_close_retry_window_seconds`: how long a close receipt is kept; a retry does not extend it."""
+CloseWindow = NewType("CloseWindow", float)
+"""Seconds for which a close receipt is kept; made by `close_window`, and by nothing else."""
+
+DEFAULT_CLOSE_WINDOW_S: Final = CloseWindow(300.0)
+"""`session_close_retry_window_seconds`; a retry does not extend it."""
+
+
+def close_window(value_s: float) -> Result[CloseWindow, BudgetFailure]:
+    """The window that `step` takes. Failure when it is nan, infinite, zero, negative or over 1e9 seconds.
+
+    A receipt with a window of nan would never expire, one with zero would answer no retry.
+
+    >>> close_window(float("nan")).failure().message
+    'session_close_retry_window_seconds is nan s: give a number of seconds above 0 and at most 1e9'
+    """
+    return checked_budget_s("session_close_retry_window_seconds", value_s).map(CloseWindow)
 
 
 def step(
-    state: SessionState, event: SessionEvent, *, window_s: float = DEFAULT_CLOSE_RETRY_WINDOW_S
+    state: SessionState, event: SessionEvent, *, window_s: CloseWindow = DEFAULT_CLOSE_WINDOW_S
 ) -> tuple[SessionState, Effect | Refusal]:
     """The next state, and what to do or answer. Total."""
     match event:
@@ -141,7 +158,9 @@ def _read_close(state: SessionState, event: CloseRequested) -> Input:
     return Input.CLOSE if episode == event.episode else Input.CLOSE_OTHER_EPISODE
 
 
-def _enter(target: StateKind, state: SessionState, event: SessionEvent, window_s: float) -> SessionState:
+def _enter(
+    target: StateKind, state: SessionState, event: SessionEvent, window_s: CloseWindow
+) -> SessionState:
     """The state that the table names, made of what the old one and the event hold; else the old one stays."""
     match target:
         case StateKind.ABSENT | StateKind.SEEDING | StateKind.OPEN | StateKind.PARTIAL:
@@ -179,7 +198,7 @@ def _enter_run(state: SessionState, event: SessionEvent) -> SessionState:
 
 
 def _enter_close(
-    target: StateKind, state: SessionState, event: SessionEvent, window_s: float
+    target: StateKind, state: SessionState, event: SessionEvent, window_s: CloseWindow
 ) -> SessionState:
     match target, state, event:
         case StateKind.CLOSED, Absent(), CloseRequested():

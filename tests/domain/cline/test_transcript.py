@@ -4,31 +4,23 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 
-import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-
 from clinebox.domain.cline.events import (
     AgentError,
     Done,
     Event,
-    Hook,
     IterationEnd,
     IterationStart,
-    Notice,
     ReasoningDelta,
-    ReasoningEnd,
     Record,
     TextDelta,
     TextEnd,
     TokenCounts,
     ToolEnd,
     ToolStart,
-    TurnUsage,
 )
 from clinebox.domain.cline.stream import StreamDecoder
-from clinebox.domain.cline.timeline import TimelineMark, ToolSpan, TurnSpan, timeline
-from clinebox.domain.cline.transcript import TranscriptFolder, epoch_ms, fold_transcript
+from clinebox.domain.cline.timeline import timeline
+from clinebox.domain.cline.transcript import fold_transcript
 from clinebox.domain.cline.transcript_json import transcript_json
 from clinebox.domain.cline.transcript_model import (
     FunctionCall,
@@ -254,37 +246,6 @@ def test_a_huge_output_is_kept_whole() -> None:
     assert max(sizes) > 40_000
 
 
-def test_the_timeline_has_turns_calls_and_marks_in_order_with_offsets() -> None:
-    transcript = folded(
-        Hook("agent_start", "a", None), IterationStart(1), TurnUsage(NO_TOKENS), call(), ended(),
-        IterationEnd(1, had_tool_calls=True, tool_call_count=1),
-        Notice("auto_compaction", "started", "compacting", None),
-    )  # fmt: skip
-    assert timeline(transcript) == (
-        TurnSpan("agent-0", 1, start_ms=1000, answered_ms=2000, end_ms=5000),
-        ToolSpan("agent-0", "c", "run_commands", 3000, 4000, 1000, COMPLETED, failed=False),
-        TimelineMark("agent-0", "auto_compaction", "compacting", 6000),
-    )
-
-
-def test_clines_own_duration_is_taken_before_the_difference_of_the_times() -> None:
-    spans = [entry for entry in timeline(recorded("3.0.57/parallel_tools")) if isinstance(entry, ToolSpan)]
-    assert [span.duration_ms for span in spans] == [1386, 187, 109]
-    assert [span.failed for span in spans] == [False, False, True]
-
-
-def test_a_call_without_an_end_has_no_end_and_no_duration_in_the_timeline() -> None:
-    (span,) = [e for e in timeline(recorded("3.0.57/sigkill_in_tool")) if isinstance(e, ToolSpan)]
-    assert (span.end_ms, span.duration_ms, span.status) == (None, None, INCOMPLETE)
-
-
-@pytest.mark.parametrize(
-    "ts", ["", "yesterday", "2026-13-01T00:00:00Z", "9999-99", "0001-01-01T00:00:00+23:59", "2026-11-30"]
-)
-def test_a_time_in_any_form_gives_a_number_or_nothing(ts: str) -> None:
-    assert epoch_ms(ts) is None or isinstance(epoch_ms(ts), int)
-
-
 def test_json_holds_responses_items_with_arguments_as_text() -> None:
     written = transcript_json(folded(call(), ended(output=[{"success": True}])))
     assert isinstance(written, dict)
@@ -301,67 +262,3 @@ def test_json_holds_responses_items_with_arguments_as_text() -> None:
             "status": "completed", "error": None, "duration_ms": None,
         },
     ]  # fmt: skip
-
-
-TS = st.none() | st.text(max_size=5) | st.just("2026-11-30T16:00:00.000Z")
-IDS = st.sampled_from(["a", "b"])
-NAMES = st.sampled_from(["run_commands", "spawn_agent"])
-EVENTS: st.SearchStrategy[Event] = st.one_of(
-    st.builds(ToolStart, NAMES, IDS, st.just(None)),
-    st.builds(ToolEnd, NAMES, IDS, st.just("out"), st.none() | st.text(), st.none() | st.integers()),
-    st.text(max_size=5).map(delta),
-    st.binary(max_size=20).map(TextDelta),
-    st.text(max_size=5).map(TextEnd),
-    st.builds(ReasoningDelta, st.text(max_size=5), st.booleans()),
-    st.text(max_size=5).map(ReasoningEnd),
-    st.just(IterationStart(1)),
-    st.just(IterationEnd(1, had_tool_calls=False, tool_call_count=0)),
-    st.just(TurnUsage(NO_TOKENS)),
-    st.builds(AgentError, st.none(), st.none() | st.text(), st.none(), st.none() | st.booleans(), st.none()),
-    st.builds(Done, st.sampled_from(["completed", "aborted"]), st.text(), st.none()),
-    st.builds(Hook, st.just("agent_start"), IDS, st.none() | IDS),
-)
-RECORDS = st.lists(st.tuples(TS, EVENTS), max_size=40).map(
-    lambda drawn: [Record(line, ts, event, b"") for line, (ts, event) in enumerate(drawn, 1)]
-)
-
-
-@given(records=RECORDS)
-def test_any_records_in_any_order_give_a_transcript_that_can_be_written(records: list[Record]) -> None:
-    """Total: Responses items in order, a call without its end stays `incomplete`."""
-    transcript = fold_transcript(records)
-    json.dumps(transcript_json(transcript)).encode()
-    for agent in transcript.invocations:
-        lines = [item.line for item in agent.items]
-        assert lines == sorted(lines)
-        assert len(set(lines)) == len(lines)
-
-
-@given(records=RECORDS)
-def test_every_call_and_every_output_is_kept_exactly_once(records: list[Record]) -> None:
-    """Nothing that the agent did is dropped, and nothing is invented."""
-    items = [item for agent in fold_transcript(records).invocations for item in agent.items]
-    for kind, event in ((FunctionCall, ToolStart), (FunctionCallOutput, ToolEnd)):
-        kept = sorted(item.line for item in items if isinstance(item, kind))
-        assert kept == [record.line for record in records if isinstance(record.event, event)]
-
-
-@given(records=RECORDS, cut=st.integers(0, 40))
-def test_asking_in_between_changes_nothing(records: list[Record], cut: int) -> None:
-    """`finish` may be asked at any time."""
-    folder = TranscriptFolder()
-    for record in records[:cut]:
-        folder.add(record)
-    assert folder.finish() == fold_transcript(records[:cut])
-    for record in records[cut:]:
-        folder.add(record)
-    assert folder.finish() == fold_transcript(records)
-
-
-@given(records=RECORDS)
-def test_invocation_ids_are_unique_and_every_parent_is_there(records: list[Record]) -> None:
-    """`invocation_id` is unique in the bundle (WIRE.md)."""
-    agents = fold_transcript(records).invocations
-    ids = [agent.invocation_id for agent in agents]
-    assert len(set(ids)) == len(ids)
-    assert {agent.parent_invocation_id for agent in agents[1:]} <= set(ids)

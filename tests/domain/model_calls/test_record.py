@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from clinebox.domain.json_value import JsonValue
 from clinebox.domain.model_calls.codec import call_from_json, call_to_json, model_call_lines
+from clinebox.domain.model_calls.faults import FaultKind, fault_of
 from clinebox.domain.model_calls.phases import last_wait, phase_at
 from clinebox.domain.model_calls.reader import LINE_LIMIT_BYTES, ModelCallReader, parse_model_calls
 from clinebox.domain.model_calls.record import (
@@ -185,3 +186,32 @@ def test_without_a_moment_no_wait_is_invented() -> None:
 )
 def test_only_what_asks_a_model_is_a_completion(path: str, *, asks: bool) -> None:
     assert replace(CALL, path=path).is_completion is asks
+
+
+def test_a_record_without_its_sizes_has_zero_of_them_and_no_null() -> None:
+    """The counts of bytes that passed are always numbers: an older gateway's record says nothing of them."""
+    said = call_to_json(ModelCall(1, "/chat/completions", CallTimes(0.0)), 1)
+    assert isinstance(said, dict)
+    bare = {name: value for name, value in said.items() if not name.endswith("_bytes")}
+    call = call_from_json(bare)
+    assert call is not None
+    assert (call.request_bytes, call.response_bytes) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("end", "kind"),
+    [
+        (CallEnd.REFUSED, FaultKind.REFUSED),
+        (CallEnd.TIMEOUT, FaultKind.TIMEOUT),
+        (CallEnd.UPSTREAM_CLOSED, FaultKind.CUT),
+        (CallEnd.CLIENT_CLOSED, FaultKind.ABANDONED),
+        (CallEnd.FINISHED, FaultKind.CUT),
+        (None, FaultKind.PENDING),
+    ],
+)
+def test_a_call_without_a_status_is_what_its_end_says(end: CallEnd | None, kind: FaultKind) -> None:
+    """Also of a record that names no status of the gateway's own."""
+    call = ModelCall(1, "/chat/completions", CallTimes(0.0, ended_at_s=0.2), end=end)
+    fault = fault_of(call)
+    assert fault is not None
+    assert fault.kind is kind

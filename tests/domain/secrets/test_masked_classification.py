@@ -6,13 +6,15 @@ import json
 from functools import cache
 from pathlib import Path
 
-from hypothesis import assume, given
+import pytest
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from clinebox.domain.json_value import JsonValue
+from clinebox.domain.json_value import JsonValue, parse_json
 from clinebox.domain.outcome.classify import classify
-from clinebox.domain.outcome.evidence import evidence_from_bytes
-from clinebox.domain.outcome.model import Outcome
+from clinebox.domain.outcome.evidence import RequestedStop, evidence_from_bytes
+from clinebox.domain.outcome.model import Outcome, StoppedBy
+from clinebox.domain.outcome.policy import decide
 from clinebox.domain.secrets.forms import MINIMUM_LENGTH
 from clinebox.domain.secrets.masker import Masker
 from clinebox.domain.secrets.vocabulary import CLINE_SENTENCES, is_cline_vocabulary
@@ -53,11 +55,14 @@ def leaves(value: JsonValue) -> list[str]:
     return [value] if isinstance(value, str) else []
 
 
-def judged(parts: tuple[bytes, bytes, bytes], name: str) -> Outcome:
+def judged(parts: tuple[bytes, bytes, bytes], name: str, stopped_by: StoppedBy | None = None) -> Outcome:
     stdout, log, stderr = parts
     version = name.split("/", maxsplit=1)[0]
+    stop = None if stopped_by is None else RequestedStop(stopped_by)
     return classify(
-        evidence_from_bytes(stdout=stdout, cline_log=log, stderr=stderr, cline_version=version)
+        evidence_from_bytes(
+            stdout=stdout, cline_log=log, stderr=stderr, cline_version=version, requested_stop=stop
+        )
     ).unwrap()
 
 
@@ -88,7 +93,11 @@ def runs_and_secrets(draw: st.DrawFn) -> tuple[str, str]:
 
 @given(runs_and_secrets())
 def test_masking_changes_no_judgement(chosen: tuple[str, str]) -> None:
-    """Law: masked NDJSON is valid line by line and classify(masked) == classify(raw), but for masked text."""
+    """Law: masked NDJSON is valid line by line and classify(masked) == classify(raw), but for masked text.
+
+    For every secret but those that overlap what Cline itself writes: its sentences, its words and times
+    beside other text, and the quoted names of its records (docs/masking.md). For them the law below holds.
+    """
     name, secret = chosen
     masker = Masker([secret])
     raw = streams(name)
@@ -100,6 +109,75 @@ def test_masking_changes_no_judgement(chosen: tuple[str, str]) -> None:
     before, after = judged(raw, name), judged(masked, name)
     assert judgement(after) == judgement(before)
     assert after.text == masker.mask_text(before.text)
+
+
+def long_lines(data: bytes) -> list[bytes]:
+    return [line for line in data.split(b"\n") if len(line) >= MINIMUM_LENGTH]
+
+
+@st.composite
+def runs_and_slices(draw: st.DrawFn) -> tuple[str, str]:
+    """A run, and any stretch of a line of its streams: also names, quotes, brackets, times and sentences."""
+    name = draw(st.sampled_from(NAMES).filter(lambda name: any(map(long_lines, streams(name)))))
+    lines = [line for part in streams(name) for line in long_lines(part)]
+    # The last lines decide.
+    line = draw(st.sampled_from(lines[-4:])) if draw(st.booleans()) else draw(st.sampled_from(lines))
+    start = draw(st.integers(0, len(line) - MINIMUM_LENGTH))
+    return name, line[start : start + draw(st.integers(MINIMUM_LENGTH, 120))].decode("utf-8", "replace")
+
+
+@given(runs_and_slices(), st.sampled_from([None, StoppedBy.DEADLINE, StoppedBy.CALLER]))
+@settings(max_examples=300)
+@example(("3.0.57/empty_body_forever", '{"level": 40, "time": "2026-11-30T'), None)
+def test_masking_never_makes_a_run_gradable(chosen: tuple[str, str], stopped_by: StoppedBy | None) -> None:
+    """Law: a masked stream is never more gradable than the raw one, whatever the secret overlaps."""
+    name, secret = chosen
+    masker = Masker([secret])
+    raw = streams(name)
+    masked = (masker.mask(raw[0]), masker.mask(raw[1]), masker.mask(raw[2]))
+    for before, after in zip(raw[0].split(b"\n"), masked[0].split(b"\n"), strict=True):
+        assert not is_record(before) or is_record(after)
+    outcome = judged(masked, name, stopped_by)
+    assert not decide(outcome).gradable or decide(judged(raw, name, stopped_by)).gradable
+
+
+def is_record(line: bytes) -> bool:
+    value = parse_json(line).value_or(None)
+    return isinstance(value, dict) and bool(value)
+
+
+@pytest.mark.parametrize(
+    "secret",
+    [
+        '"iterations":1,"usage":{"inputTokens":100',
+        '"type":"iteration_start","iteration":1}}',
+        '"agent_start","agentId":"agent_17',
+    ],
+)
+def test_a_record_with_masked_names_decides_nothing_that_is_scored(secret: str) -> None:
+    outcome = judged_with(secret)
+    assert (outcome.status, outcome.reason) == ("failed", "unknown")
+    assert outcome.notes[-1].startswith("a masked value covers names in stdout.ndjson, line ")
+    assert "***" in outcome.evidence[-1].excerpt
+
+
+@pytest.mark.parametrize(
+    "secret",
+    [
+        '"finishReason":"completed","iter',  # every word of it is Cline's: not masked
+        '"text":"is is the',  # still seen to be text, whatever it said
+        '1,"hadToolCalls":false,"tool',  # the same of a turn's end
+    ],
+)
+def test_a_record_that_is_still_read_decides_as_before(secret: str) -> None:
+    assert judged_with(secret).status == "completed"
+
+
+def judged_with(secret: str) -> Outcome:
+    """A run that completed in one turn, with this secret in it, as it is judged when it is masked."""
+    stdout, log, stderr = streams("3.0.65/plain")
+    assert secret.encode() in stdout
+    return judged((Masker([secret]).mask(stdout), log, stderr), "3.0.65/plain")
 
 
 def test_a_secret_that_is_in_no_run_changes_no_byte_of_any() -> None:

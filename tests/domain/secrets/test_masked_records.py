@@ -16,7 +16,8 @@ from clinebox.domain.secrets.masker import Masker, why_not_masked
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 
 FRAGMENTS = st.text('ab"\\nu0e9é\n{}:,', min_size=1, max_size=6)
-SECRETS = st.lists(st.text('ab"\\nu0e9é', min_size=8, max_size=12), min_size=1, max_size=4)
+PIECES = st.text('ab"\\nu0e9é', min_size=8, max_size=12)
+SECRETS = st.lists(st.one_of(PIECES, PIECES.map('{"'.__add__)), min_size=1, max_size=4)
 
 
 @st.composite
@@ -84,15 +85,26 @@ def test_no_string_of_a_masked_record_holds_a_secret(given_: tuple[list[str], by
         ("12345678", b'{"a":-9912345678901.5}', b'{"a":-991901.5}'),
         (".1234567", b'{"a":0.1234567}', b'{"a":0.1}'),
         ("123456e-", b'{"a":123456e-7}', b'{"a":1e-7}'),
+        # So do literals, whichever part of one is covered.
+        ('key":nul', b'{"my key":null}', b'{"my ***":1}'),
+        ('key":null,', b'{"my key":null,"b":2}', b'{"my ***":1,"b":2}'),
+        ('ull,"key"', b'{"a":null,"key":2}', b'{"a":null,"***":2}'),
+        ('":true,"a9', b'{"b":true,"a98":[false]}', b'{"b":1,"***8":[false]}'),
+        ('se],"bcd"', b'{"a":[false],"bcd":1}', b'{"a":[false],"***":1}'),
+        ("nullnull", b'{"a":nullnull}', b'{"a":1}'),
         # Structure stays structure; what it holds does not.
         ('{"user":"bob","pin":4711}', b'{"in":{"user":"bob","pin":4711}}', b'{"in":{"***":"***","***":1}}'),
         ('my":"pass"', b'{"my":"pass","b":1}', b'{"***":"***","b":1}'),
         ('ob","pass":"wo', b'{"user":"bob","pass":"word"}', b'{"user":"b***","***":"***rd"}'),
+        ('{"user":"bob","pin":4711}', b'{"user":"bob","pin":4711}', b'{"***":"***","***":1}'),
+        ('"user":"bob"', b'{"user":"bob"}', b'{"***":"***"}'),
+        ('{ "user":', b' { "user": 1}', b' { "***": 1}'),
         # Plain lines are no records, whatever they look like.
         ("nAAAAAAA", rb"C:\nAAAAAAA", rb"C:\***"),
         ("12345678", b"[info] pin 12345678", b"[info] pin ***"),
         ("12345678", b"{12345678}", b"{***}"),
-        ('{"user":"bob","pin":4711}', b'{"user":"bob","pin":4711}', b"***"),
+        ('{"user":"bob","pin":4711}', b"user: {bob}", b"user: {bob}"),
+        ('user":"bob', b'"user":"bob"', b'"***"'),
         ("supersecret", b'{"half a record, then supersecret', b'{"half a record, then ***'),
         ("supersecret", b'{"a":1} and supersecret', b'{"a":1} and ***'),
         ("supersecret", b'{"a":1} supersecret', b'{"a":1} ***'),

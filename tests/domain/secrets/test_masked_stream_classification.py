@@ -37,7 +37,11 @@ def lines(masker: Masker, data: bytes) -> bytes:
 
 @pytest.mark.parametrize("run", RUNS, ids=[f"{run.parent.name}/{run.name}" for run in RUNS])
 def test_a_masked_record_stream_is_judged_as_the_raw_one(run: Path) -> None:
-    """classify(masked) == classify(raw) (SPEC §6), several secrets at once, whatever the size."""
+    """Law: classify(masked) == classify(raw) (SPEC §6), several secrets at once, whatever the size.
+
+    For secrets that are values. What overlaps what Cline itself writes (quoted names, sentences) can
+    only make a run less gradable: docs/masking.md, and the law in test_masked_classification.py.
+    """
     raw = tuple((run / name).read_bytes() for name in ("stdout.ndjson", "cline-log.jsonl", "stderr.txt"))
     stdout, log, stderr = raw
     masker = Masker(SECRETS)

@@ -54,14 +54,15 @@ def quoted(line: Line) -> Cited[str]:
 
 
 class Counts:
-    """The lines that are no records, and the last one that is."""
+    """The lines that are no records, those that a masker made unreadable, and the last record."""
 
-    __slots__ = ("bad", "last", "last_bad", "oversized")
+    __slots__ = ("bad", "last", "last_bad", "masked", "oversized")
 
     def __init__(self) -> None:
         self.bad = self.oversized = 0
         self.last: Line | None = None
         self.last_bad: Seen | None = None
+        self.masked: Line | None = None
 
     def no_record(self, record: Record) -> None:
         """A line that is no JSON object, or that is over the bound."""

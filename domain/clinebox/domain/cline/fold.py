@@ -28,6 +28,7 @@ from clinebox.domain.cline.events import (
     TurnUsage,
 )
 from clinebox.domain.cline.glance import ANOTHER_COMMAND, time_stamp
+from clinebox.domain.cline.masked_names import MASK_BYTES, is_unreadable
 from clinebox.domain.cline.nesting import AgentStack
 from clinebox.domain.cline.stream import decode_line, parse_record
 from clinebox.domain.cline.subagents import SubagentFold
@@ -106,6 +107,8 @@ class StdoutFold:
             self.counts.no_record(record)
             return
         self.counts.last = seen(record)
+        if MASK_BYTES in record.raw and self.counts.masked is None and is_unreadable(record):
+            self.counts.masked = self.counts.last
         if type(event) in _OUTPUT:
             self.lead.output(self.counts.last)
         self._fold(record, self._stack.feed(event, record.line))

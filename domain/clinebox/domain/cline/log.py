@@ -20,7 +20,9 @@ from clinebox.domain.cline.log_lines import (
     StreamError,
     read_log_line,
 )
+from clinebox.domain.cline.masked_names import names_are_masked
 from clinebox.domain.cline.stream import LineSplitter, parse_line
+from clinebox.domain.json_value import as_text
 
 LOG_NAME: Final = "cline.log"
 AGENTS_LIMIT: Final = 256
@@ -52,6 +54,8 @@ class LogFacts:
     oversized_lines: int = 0
     starts_beyond_end: bool = False
     """The run's own offset lies past the end: the log was replaced, and nothing of it is this run's."""
+    masked_names: Cited[str] | None = None
+    """The first record with a name that a masker covered: what it said is lost."""
     agent_ends: tuple[AgentEnd, ...] = ()
     """The last end of each agent, in order."""
     pending: Cited[StreamError] | None = None
@@ -110,6 +114,7 @@ class LogFold:
         self._ends: dict[str, AgentEnd] = {}
         self._faults: list[Cited[StreamError | Retry]] = []
         self._mistake: Cited[Mistake] | None = None
+        self._masked: Cited[str] | None = None
         self._urls: dict[str, Cited[str]] = {}
 
     def line(self, number: int, line: bytes | int) -> None:
@@ -125,10 +130,12 @@ class LogFold:
             self._bad += 1
             return
         self._records += 1
-        said = read_log_line(value)
+        said, time = read_log_line(value), as_text(value.get("time"))
+        decides = said is not None or "msg" not in value
+        if self._masked is None and decides and names_are_masked(value, line):
+            self._masked = cite("record", number, time, line)
         if said is not None:
-            time = value.get("time")
-            self._say(said, number, time if isinstance(time, str) else None, line)
+            self._say(said, number, time, line)
 
     def _say(self, said: LogLine, number: int, time: str | None, raw: bytes) -> None:
         match said:
@@ -186,6 +193,7 @@ class LogFold:
             bad_lines=self._bad,
             oversized_lines=self._oversized,
             starts_beyond_end=beyond,
+            masked_names=self._masked,
             agent_ends=tuple(self._ends.values()),
             pending=pending,
             faults=tuple(self._faults),

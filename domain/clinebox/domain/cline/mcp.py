@@ -71,12 +71,17 @@ def mcp_settings(grants: tuple[McpGrant, ...]) -> Result[bytes, str]:
 
 def _settings(grants: tuple[McpGrant, ...]) -> Result[bytes, str]:
     for grant in grants:
-        problem = next(_problems(grant.connection), None)
+        problem = connection_problem(grant.connection)
         if problem is not None:
             return Failure(f"the MCP server {grant.name!r}: {problem}")
     servers: JsonValue = {grant.name: {"transport": _transport(grant.connection)} for grant in grants}
     document = json.dumps({"mcpServers": servers}, ensure_ascii=True, separators=(",", ":"))
     return Success(document.encode("ascii"))
+
+
+def connection_problem(connection: McpConnection) -> str | None:
+    """Why Cline would leave this server out, or None; quotes nothing that may be secret."""
+    return next(_problems(connection), None)
 
 
 def _problems(connection: McpConnection) -> Iterator[str]:

@@ -35,6 +35,8 @@ class StdoutFacts(NamedTuple):
     lead_agent_id: str | None = None
     last: Cited[str] | None = None
     """The last record, by its event's name in `events.py`; so are the others that are a text."""
+    masked_names: Cited[str] | None = None
+    """The first record with a name that a masker covered: what it said is lost."""
     run_result: Cited[RunResult] | None = None
     """The first one; Cline writes exactly one."""
     run_results: int = 0
@@ -102,6 +104,7 @@ class StdoutReader:
             last_bad=_quoted(counts.last_bad),
             lead_agent_id=lead.agent_id,
             last=_quoted(counts.last),
+            masked_names=_quoted(counts.masked),
             run_result=ends.result,
             run_results=ends.results,
             second_result=ends.second,

@@ -10,7 +10,7 @@ from returns.result import Failure, Result, Success
 
 from clinebox.domain.outcome.case import Case, Finding, open_case
 from clinebox.domain.outcome.conflicts_gateway import gateway_conflicts
-from clinebox.domain.outcome.doubt import called_elsewhere, doubt
+from clinebox.domain.outcome.doubt import called_elsewhere, doubt, masked_record
 from clinebox.domain.outcome.endpoint import is_url
 from clinebox.domain.outcome.entries import file_entry
 from clinebox.domain.outcome.evidence import RunEvidence
@@ -76,7 +76,19 @@ def classify(evidence: RunEvidence) -> Result[Outcome, ClassifyFailure]:
 def _judge(case: Case) -> Finding:
     found = (rule(case) for rule in RULES)
     # The last rule always finds something, so there is a first.
-    return doubt(case, next(finding for finding in found if finding is not None))
+    finding = doubt(case, next(finding for finding in found if finding is not None))
+    return finding if finding.reason not in STATUSES else _unless_masked(case, finding)
+
+
+def _unless_masked(case: Case, finding: Finding) -> Finding:
+    """What may be scored is believed only where every record can be read: masking never makes it better."""
+    entry = masked_record(case)
+    if entry is None:
+        return finding
+    note = f"a masked value covers names in {entry.source}, line {entry.line}: what it said cannot be told"
+    return replace(
+        finding, reason=Reason.UNKNOWN, evidence=(*finding.evidence, entry), notes=(*finding.notes, note)
+    )
 
 
 def _outcome(case: Case, finding: Finding) -> Outcome:

@@ -137,6 +137,14 @@ def _no_call(case: Case) -> tuple[EvidenceEntry, str] | None:
     return file_entry(calls.source, "number", "no model call"), text
 
 
+def masked_record(case: Case) -> EvidenceEntry | None:
+    """The first record of Cline's whose names a masker covered (docs/masking.md)."""
+    for facts in (case.stdout, case.log):
+        if facts is not None and facts.masked_names is not None:
+            return cited_entry(facts.source, facts.masked_names, "type")
+    return None
+
+
 def called_elsewhere(case: Case) -> tuple[EvidenceEntry, str] | None:
     """A failed call to another address than the configured one, by Cline's own log."""
     log, base_url = case.log, case.evidence.expected_base_url

@@ -31,6 +31,18 @@ _DOUBLE_QUOTED_SPECIAL: Final = re.compile(r'(["$`\\])')
 """What keeps a meaning inside double quotes (POSIX.1-2017, Shell Command Language 2.2.3)."""
 
 
+_HTML_QUOTES: Final = (
+    ('"', "'"),
+    ("&quot;", "'"),
+    ("&quot;", "&#39;"),
+    ("&quot;", "&#x27;"),
+    ("&quot;", "&#039;"),
+    ("&quot;", "&apos;"),
+    ("&#34;", "&#39;"),
+)
+"""As XML text and JavaScript, XML attributes, many engines, Python, PHP 5, XML 1.0 and Go write them."""
+
+
 def forms_of(secret: str) -> frozenset[bytes]:
     r"""Every byte string of 8 or more bytes that gives the secret, or a whole line of it, away.
 
@@ -65,7 +77,7 @@ def to_bytes(text: str) -> bytes:
 
 def _text_forms(part: str) -> Iterator[bytes]:
     """The forms that text takes; each again as JSON writes it, for Cline puts all output into JSON."""
-    plain = {part, *_json_forms(part), *_shell_forms(part)}
+    plain = {part, *_json_forms(part), *_shell_forms(part), *_html_forms(part)}
     for form in plain | {inner for text in plain for inner in _json_forms(text)}:
         yield to_bytes(form)
     yield from _percent_forms(to_bytes(part))
@@ -88,13 +100,27 @@ def _shell_forms(text: str) -> Iterator[str]:
     yield _SHELL_SPECIAL.sub(r"\\\1", text)
 
 
+def _html_forms(text: str) -> Iterator[str]:
+    """As a page or XML shows it (HTML, section 13.1.4): with either quote left, or as one of its references.
+
+    Only these five characters are ever escaped by Python, Go, PHP, JavaScript and the template engines.
+    """
+    basic = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    for double, single in _HTML_QUOTES:
+        yield basic.replace("'", single).replace('"', double)
+
+
 def _percent_forms(data: bytes) -> Iterator[bytes]:
-    """Percent-encoded (RFC 3986 section 2.1): both cases of hex; with and without `/`; `+` for a space."""
+    """Percent-encoded (RFC 3986 section 2.1): both cases of hex; with and without `/`; `+` for a space.
+
+    Each also encoded once more: a URL that is a parameter of another one.
+    """
     for template in ("%%%02X", "%%%02x"):
         for kept in (b"", b"/", b"!'()*", b"!'()*/;,?:@&=+$#"):  # the last two: JavaScript's two functions
             encoded = _percent(data, template, _UNRESERVED | frozenset(kept))
-            yield encoded
-            yield encoded.replace(b"%20", b"+")
+            yield from (encoded, encoded.replace(b"%", b"%25"))
+            plus = encoded.replace(b"%20", b"+")
+            yield from (plus, plus.replace(b"%", b"%25").replace(b"+", b"%2B"))
 
 
 def _percent(data: bytes, template: str, kept: frozenset[int]) -> bytes:

@@ -2,8 +2,8 @@ r"""Writes text with parts covered by `***`, so that a JSON record stays a JSON 
 
 Bytes are matched, not JSON values, so a match may begin or end in the middle of an escape (`\n` + `AAAAAAA`
 holds the secret `nAAAAAAA`) or reach over quotes and numbers. In a line that begins like a record (`{"`)
-a cut escape is completed, quotes and punctuation stay, and a number that is covered becomes `1`. In every
-other line a covered stretch is simply `***`.
+a cut escape is completed, quotes and punctuation stay, and a number that is covered becomes `1`, as does a
+`null`, `true` or `false` whose beginning is covered. In every other line a covered stretch is simply `***`.
 """
 
 from __future__ import annotations
@@ -24,6 +24,9 @@ _NUMBER: Final = b"1"
 _STRING_REST: Final = re.compile(rb'[^"\\]*(?:\\.[^"\\]*)*\\?', re.DOTALL)
 _CUT_ESCAPE: Final = re.compile(rb"\\(?:u[0-9a-fA-F]{0,3})?")
 _LONGEST_CUT_ESCAPE: Final = 5
+_LITERALS: Final = (b"null", b"true", b"false")
+_CUT_LITERAL: Final = re.compile(rb"(?<![0-9A-Za-z])(?:n(?:ul?)?|t(?:ru?)?|f(?:a(?:ls?)?)?)$")
+_LONGEST_CUT_LITERAL: Final = 4
 
 
 class _Place(Enum):
@@ -36,10 +39,17 @@ class _Place(Enum):
     IN_STRING = auto()
 
 
+_RECORD_HEADS: Final = {
+    _Place.LINE_START: re.compile(rb'[ \t\r]*\{[ \t\r]*(?=")'),
+    _Place.AFTER_BRACE: re.compile(rb'[ \t\r]*(?=")'),
+}
+"""A match that begins with it holds it whole: 8 bytes do not, only where blanks fill them."""
+
+
 class RecordWriter:
     """Turns clear and covered stretches, in order, into output; how they are cut changes nothing."""
 
-    __slots__ = ("_escape", "_masking", "_place", "_previous")
+    __slots__ = ("_covered", "_escape", "_literal", "_masking", "_place", "_previous")
 
     def __init__(self) -> None:
         self._place = _Place.LINE_START
@@ -49,33 +59,50 @@ class RecordWriter:
         """Whether a mask was written and nothing since."""
         self._previous = b"{"
         """The last byte of input that is no blank, inside a record."""
+        self._literal = b""
+        """The `null`, `true` or `false` that the input has begun and not ended."""
+        self._covered = False
+        """Whether that beginning was covered: then the rest is no text of its own any more."""
 
     def copy(self) -> RecordWriter:
         """An independent writer at the same place."""
         twin = RecordWriter()
         twin._place, twin._escape = self._place, self._escape
         twin._masking, twin._previous = self._masking, self._previous
+        twin._literal, twin._covered = self._literal, self._covered
         return twin
 
     def clear(self, data: bytes) -> bytes:
         """Write `data` as it is."""
+        if self._covered and self._literal:
+            data = self._without_literal(data)
         if not data:
             return b""
         left = self._leave_mask()
         written = left + data if left else data
         end_of_line = data.rfind(b"\n")
         if end_of_line >= 0:
-            self._place, self._escape = _Place.LINE_START, b""
+            self._place, self._escape, self._literal = _Place.LINE_START, b"", b""
             data = data[end_of_line + 1 :]
         self._read(data)
         return written
 
     def cover(self, data: bytes) -> bytes:
         """Write a mask for `data`, joined to a mask directly before it."""
+        head = self._record_head(data)
         if self._place in (_Place.IN_RECORD, _Place.IN_STRING):
-            return self._cover_in_record(data)
+            return head + self._cover_in_record(data[len(head) :])
         self._place = _Place.PLAIN
         return self._mask(MASK) if data else b""
+
+    def _record_head(self, data: bytes) -> bytes:
+        """What `data` has of a record's beginning, to be kept, so that the line is still a record."""
+        head = _RECORD_HEADS.get(self._place)
+        found = head.match(data) if head else None
+        if not found:
+            return b""
+        self._place, self._masking, self._previous = _Place.IN_RECORD, False, b"{"
+        return found[0]
 
     def _mask(self, mask: bytes) -> bytes:
         written = b"" if self._masking else mask
@@ -113,6 +140,25 @@ class RecordWriter:
         self._place = _Place.IN_STRING if inside else _Place.IN_RECORD
         self._escape = _cut_escape(text) if inside else b""
         self._previous = data.rstrip(_BLANKS)[-1:] or self._previous
+        cut = None if inside else _CUT_LITERAL.search((self._literal + data)[-_LONGEST_CUT_LITERAL - 1 :])
+        self._literal, self._covered = cut[0] if cut else b"", False
+
+    def _without_literal(self, data: bytes) -> bytes:
+        """Clear text less what it has of a literal that became `1`."""
+        at = 0
+        while at < len(data) and self._goes_on(data[at : at + 1]):
+            at += 1
+        if at < len(data):
+            self._literal = b""
+        return data[at:]
+
+    def _goes_on(self, byte: bytes) -> bool:
+        """Whether the literal that was begun goes on with this byte; then it is taken."""
+        longer = self._literal + byte
+        if not any(literal.startswith(longer) for literal in _LITERALS):
+            return False
+        self._literal, self._previous = longer, byte
+        return True
 
     def _cover_in_record(self, data: bytes) -> bytes:
         written = bytearray()
@@ -141,7 +187,13 @@ class RecordWriter:
 
     def _cover_outside(self, byte: bytes, written: bytearray) -> None:
         """Keep what gives a record its structure; a number (or `true`) becomes `1`."""
+        if self._literal and self._goes_on(byte):
+            # The beginning is written, or covered: so is the rest.
+            written += b"" if self._covered else byte
+            return
         exponent = byte in b"eE" and self._previous in _DIGITS
+        begins = byte in b"ntf" and self._previous in b":[,"
+        self._literal, self._covered = (byte, True) if begins else (b"", False)
         if byte == b'"' or byte in _PUNCTUATION or byte in _NUMBER_PUNCTUATION or exponent:
             written += byte
             self._masking = False

@@ -325,3 +325,13 @@ def test_a_deadline_before_any_output_says_which_wait_it_was(
     outcome = expired(run).but(model_calls=seen).outcome()
     assert (outcome.reason, outcome.timed_out) == (Reason.MODEL_TRANSPORT, True)
     assert outcome.text == f"The deadline came before any model output (model calls: 4): {words}."
+
+
+@pytest.mark.parametrize(
+    ("finish", "contradicted"), [("stop", True), ("length", False), ("content_filter", False)]
+)
+def test_an_empty_answer_over_a_productive_call_is_a_contradiction_unless_it_was_cut(
+    finish: str, *, contradicted: bool, run: Run, calls: Calls
+) -> None:
+    outcome = fails(EMPTY)(run).but(model_calls=calls(calls.ok(finish))).outcome()
+    assert (Flag.CONFLICTING_EVIDENCE in outcome.flags) is contradicted
