@@ -85,7 +85,9 @@ def main() -> None:
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--nginx", help="the nginx program, where it is not on the PATH")
     parser.add_argument("--rounds", type=int, default=6, help="turns that each way takes")
     parser.add_argument("--only", default="paced,mixed,bulk,burst,memory")
@@ -146,7 +148,9 @@ def _burst(ways: list[Way], options: argparse.Namespace) -> None:
 
 def _memory(ways: list[Way], _options: argparse.Namespace) -> None:
     """What 1,000 live sessions, each with a stream under way, add to the process."""
-    _title("1,000 live sessions, each with a stream under way", "KiB of RSS a session: first time, second time")
+    _title(
+        "1,000 live sessions, each with a stream under way", "KiB of RSS a session: first time, second time"
+    )
     for way in ways:
         if way.pid is not None:
             grown = [_grown_kib(way) / SESSIONS for _ in range(2)]
@@ -169,9 +173,7 @@ def _grown_kib(way: Way) -> int:
 # how
 
 
-def _turns(
-    mode: str, asked: dict[str, Any], ways: list[Way], rounds: int
-) -> dict[str, list[dict[str, Any]]]:
+def _turns(mode: str, asked: dict[str, Any], ways: list[Way], rounds: int) -> dict[str, list[dict[str, Any]]]:
     """What each way's turns gave, the ways taking turns; the processor time of the proxy with each."""
     results: dict[str, list[dict[str, Any]]] = {way.name: [] for way in ways}
     for _ in range(rounds):

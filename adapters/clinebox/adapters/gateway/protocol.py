@@ -7,8 +7,13 @@ from typing import Any, Final
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
-from clinebox.adapters.gateway.asgi import Application
-from clinebox.adapters.gateway.refusals import BAD_REQUEST, HEAD_TOO_LARGE, Refusal, refusal_body, refusal_fields
+from clinebox.adapters.gateway.refusals import (
+    BAD_REQUEST,
+    HEAD_TOO_LARGE,
+    Refusal,
+    refusal_body,
+    refusal_fields,
+)
 
 LOGGER_NAME: Final = "clinebox.gateway"
 HEAD_LIMIT_BYTES: Final = 128 * 1024
@@ -38,7 +43,10 @@ class GatewayProtocol(HttpToolsProtocol):
             self._refuse(HEAD_TOO_LARGE)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Tell the call that is being answered; uvicorn tells the newest, which a pipelining client hides behind."""
+        """Tell the call that is being answered.
+
+        uvicorn tells the newest one, which is another when the client sends requests ahead.
+        """
         if self._answering is not None and not self._answering.response_complete:
             self._answering.disconnected = True
             self._answering.message_event.set()
@@ -55,13 +63,18 @@ class GatewayProtocol(HttpToolsProtocol):
             super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        """The head is whole. The target stays as it is on the wire: uvicorn would drop a foreign host from it."""
+        """The head is whole.
+
+        The target stays as it is on the wire: uvicorn would drop a foreign host and a fragment from it.
+        """
         self._in_head = False
         self._unread_bytes = 0
         target, self.url = self.url, b"/"
         super().on_headers_complete()
         path, _, query = target.partition(b"?")
-        self.scope.update(path=path.decode("latin-1"), raw_path=path, query_string=query)
+        self.scope["path"] = path.decode("latin-1")
+        self.scope["raw_path"] = path
+        self.scope["query_string"] = query
 
     def on_body(self, body: bytes) -> None:
         """A piece of the body."""

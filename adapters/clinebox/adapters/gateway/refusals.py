@@ -30,7 +30,7 @@ OLD_HTTP: Final = Refusal(
     "proxy_http_version 1.1)",
 )
 BAD_REQUEST: Final = Refusal(400, "bad_request", "what came is no HTTP/1.1 request")
-HEAD_TOO_LARGE: Final = Refusal(431, "head_too_large", "the request's header fields are over the gateway's bound")
+HEAD_TOO_LARGE: Final = Refusal(431, "head_too_large", "the request's head is over the gateway's bound")
 CLIENT_STALLED: Final = Refusal(408, "client_stalled", "the request's body did not come")
 
 BROKEN: Final = Refusal(500, "gateway_broken", "the gateway itself failed; its log has the reason")
