@@ -1,4 +1,4 @@
-"""Where a call stands, and what ends it from outside: leaving clients, ending sessions, a gateway that stops."""
+"""Where a call stands, and what ends it from outside: leaving clients, ending sessions, a stop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A response's body on its way to the client: in order, no faster than it takes it, comments between events."""
+"""A response's body on its way to the client: in order, together, comments between events only."""
 
 from __future__ import annotations
 

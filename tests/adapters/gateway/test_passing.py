@@ -51,6 +51,8 @@ async def test_the_request_keeps_its_end_to_end_headers_and_gets_the_key(
             "api-key": on.session.token,
             "x-api-key": on.session.token,
             "cookie": "a=b",
+            "referer": f"{on.base_url}/chat",
+            "x-litellm-key": f"Bearer {on.session.token}",
             "x-session-id": "rollout-7",
             "user-agent": "ai-sdk/openai-compatible/1",
             "accept-encoding": "gzip, br",
@@ -74,6 +76,8 @@ async def test_the_request_keeps_its_end_to_end_headers_and_gets_the_key(
         "api-key",
         "x-api-key",
         "cookie",
+        "referer",
+        "x-litellm-key",
         "x-hop",
         "keep-alive",
         "te",
@@ -171,6 +175,17 @@ async def test_a_key_that_an_error_quotes_is_covered(
     assert KEY not in caplog.text
     ours = [record.getMessage() for record in caplog.records if not record.name.startswith("http")]
     assert on.session.token not in "".join(ours)  # httpx, the test's client, logs the address it asks
+
+
+async def test_a_key_that_is_echoed_in_a_field_reaches_neither_the_client_nor_a_log(
+    stage: Any, byte_server: Any, ok: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    async with byte_server(ok(head=[f"x-echo: Bearer {KEY}"])) as (_, url), stage(url) as on:
+        answer = await on.ask()
+        assert (answer.status, "x-echo" in answer.headers) == (200, False)
+    assert "receive_response_headers.complete" in caplog.text
+    assert KEY not in caplog.text
 
 
 def test_an_upstream_shows_its_key_nowhere() -> None:

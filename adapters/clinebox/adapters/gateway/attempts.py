@@ -18,7 +18,13 @@ from clinebox.adapters.gateway.sampling import Number
 from clinebox.domain.json_value import JsonValue, parse_json
 from clinebox.domain.model_calls.observer import ResponseObserver
 from clinebox.domain.model_calls.phases import phase_at
-from clinebox.domain.model_calls.record import FIRST_ERROR_STATUS, CallEnd, CallTimes, ModelCall, ObservedResponse
+from clinebox.domain.model_calls.record import (
+    FIRST_ERROR_STATUS,
+    CallEnd,
+    CallTimes,
+    ModelCall,
+    ObservedResponse,
+)
 from clinebox.domain.model_calls.request import read_request
 
 FACTS_LIMIT_BYTES: Final = 8 * 1024 * 1024

@@ -7,16 +7,19 @@ socket when it is cancelled in the moment in which it succeeds (anyio 4.16).
 from __future__ import annotations
 
 import asyncio
+import ipaddress
+import socket
 import ssl
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any, Final
 
 import httpcore
 
 ROOM_BYTES: Final = 64 * 1024
 """Held of what was not asked for yet; then the socket is read no further."""
-HAPPY_EYEBALLS_S: Final = 0.25
-"""RFC 8305 §5: the next address of a name is tried after so long."""
+NEXT_ADDRESS_S: Final = 1.0
+"""A name's next address is tried after so long; the last one has all the time that is left."""
 
 
 class AsyncioStream(asyncio.Protocol, httpcore.AsyncNetworkStream):
@@ -162,17 +165,40 @@ class AsyncioBackend(httpcore.AsyncNetworkBackend):
         socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,  # noqa: ARG002 - none is ever asked for
     ) -> httpcore.AsyncNetworkStream:
         """A connection; ConnectTimeout or ConnectError, from the system's own error, when there is none."""
-        loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(timeout):
-                _, stream = await loop.create_connection(
-                    AsyncioStream, host, port, happy_eyeballs_delay=HAPPY_EYEBALLS_S
-                )
+                return await _connected(host, port)
         except TimeoutError as error:
             raise httpcore.ConnectTimeout("no connection in time") from error
         except OSError as error:
             raise httpcore.ConnectError("no connection") from error
-        return stream
+
+
+async def _connected(host: str, port: int) -> AsyncioStream:
+    """A connection to the first address of a host that takes one.
+
+    asyncio's own race between addresses loses the winner's socket when it is cancelled (CPython 3.11).
+    """
+    *others, last = await _addresses(host, port)
+    for address in others:
+        with suppress(OSError):  # TimeoutError is one
+            async with asyncio.timeout(NEXT_ADDRESS_S):
+                return await _connected_to(address, port)
+    return await _connected_to(last, port)
+
+
+async def _connected_to(address: str, port: int) -> AsyncioStream:
+    _, stream = await asyncio.get_running_loop().create_connection(AsyncioStream, address, port)
+    return stream
+
+
+async def _addresses(host: str, port: int) -> list[str]:
+    """At least one; OSError for a name that has none."""
+    try:
+        return [str(ipaddress.ip_address(host))]
+    except ValueError:
+        found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return [str(address[0]) for *_, address in found]
 
 
 def _wake(waiting: asyncio.Future[None] | None) -> None:

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
+from clinebox.adapters.gateway.headers import Fields
 from clinebox.adapters.gateway.refusals import (
     BAD_REQUEST,
     HEAD_TOO_LARGE,
@@ -18,6 +19,9 @@ from clinebox.adapters.gateway.refusals import (
 LOGGER_NAME: Final = "clinebox.gateway"
 HEAD_LIMIT_BYTES: Final = 128 * 1024
 """Of a head, of trailers, of what stands around chunks: llhttp itself has no bound, and keeps them."""
+
+AHEAD_LIMIT: Final = 16
+"""Requests that a client may send before the answer to an earlier one."""
 
 
 class GatewayProtocol(HttpToolsProtocol):
@@ -69,12 +73,14 @@ class GatewayProtocol(HttpToolsProtocol):
         """
         self._in_head = False
         self._unread_bytes = 0
+        _check_coding(self.headers)
         target, self.url = self.url, b"/"
         super().on_headers_complete()
         path, _, query = target.partition(b"?")
         self.scope["path"] = path.decode("latin-1")
         self.scope["raw_path"] = path
         self.scope["query_string"] = query
+        self._read_on()
 
     def on_body(self, body: bytes) -> None:
         """A piece of the body."""
@@ -98,6 +104,13 @@ class GatewayProtocol(HttpToolsProtocol):
         """The application refuses it; what follows is no HTTP, so the connection ends with the refusal."""
         self.cycle.keep_alive = False
 
+    def _read_on(self) -> None:
+        """Read on behind a few small requests sent ahead: they must not hide that the client left."""
+        if len(self.pipeline) > AHEAD_LIMIT:
+            self.transport.abort()
+        elif self.pipeline:
+            self.flow.resume_reading()
+
     def _refuse(self, refusal: Refusal) -> None:
         """Answer and close; where an answer has begun, cut it: nothing may look like its end."""
         if self.transport.is_closing():
@@ -113,3 +126,9 @@ class GatewayProtocol(HttpToolsProtocol):
     @property
     def _is_idle(self) -> bool:
         return self._answering is None or self._answering.response_complete
+
+
+def _check_coding(fields: Fields) -> None:
+    """ValueError for a transfer coding but `chunked`: llhttp finds it only once the application runs."""
+    if any(name == b"transfer-encoding" and value.lower() != b"chunked" for name, value in fields):
+        raise ValueError("the only transfer coding is chunked")

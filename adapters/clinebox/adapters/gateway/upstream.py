@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterable, Callable
 from dataclasses import dataclass, field
 from http.cookiejar import CookieJar, DefaultCookiePolicy
@@ -19,6 +20,9 @@ from clinebox.domain.secrets.masker import Masker
 KEEP_ALIVE_S: Final = 4.0
 """Idle upstream connections are dropped before the server's own 5 s (uvicorn, and so vLLM): a call sent
 into a connection that is just being closed would fail for no fault of the server."""
+_HTTPCORE_LOGGERS: Final = tuple(
+    f"httpcore.{part}" for part in ("connection", "http11", "http2", "proxy", "socks")
+)
 _PROXIED: Final = ("http", "https", "all")
 """Schemes that a proxy may be set for (httpx 0.28)."""
 
@@ -77,6 +81,7 @@ class UpstreamClient:
         self.masker = Masker([] if upstream.key is None else [upstream.key])
         """Covers the real key, should the server quote it in an error."""
         self._key = upstream.key
+        self._cover = _KeyCover(self.masker)
         self._client = httpx.AsyncClient(
             follow_redirects=False,
             transport=_direct_transport(upstream),
@@ -90,11 +95,15 @@ class UpstreamClient:
         )
 
     async def __aenter__(self) -> Self:
+        for name in _HTTPCORE_LOGGERS:
+            logging.getLogger(name).addFilter(self._cover)
         await self._client.__aenter__()
         return self
 
     async def __aexit__(self, *error: object) -> None:
         await self._client.aclose()
+        for name in _HTTPCORE_LOGGERS:
+            logging.getLogger(name).removeFilter(self._cover)
 
     async def send(
         self,
@@ -123,6 +132,19 @@ class UpstreamClient:
             extensions={"trace": trace, "timeout": self._client.timeout.as_dict()},
         )
         return await self._client.send(request, stream=True)
+
+
+class _KeyCover(logging.Filter):
+    """Covers the key where httpcore logs a response's fields (at DEBUG), and the server quoted it there."""
+
+    def __init__(self, masker: Masker) -> None:
+        super().__init__()
+        self._masker = masker
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Let every record pass, its text covered."""
+        record.msg, record.args = self._masker.mask_text(record.getMessage()), None
+        return True
 
 
 def _direct_transport(upstream: Upstream) -> httpx.AsyncBaseTransport | None:

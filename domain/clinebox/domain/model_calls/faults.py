@@ -94,7 +94,7 @@ def was_left(call: ModelCall) -> bool:
 
 
 def _redirect_fault(call: ModelCall) -> CallFault | None:
-    """A redirect, which the gateway answers with a 502 of its own: never followed, its key would go with it."""
+    """A redirect, which the gateway answers with a 502 of its own: following it would take the key along."""
     status = call.http_status
     if status is None or not FIRST_REDIRECT_STATUS <= status < FIRST_ERROR_STATUS:
         return None
