@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import inspect
 import json
-import warnings
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -26,20 +24,6 @@ from clinebox.adapters.gateway import (
 )
 from clinebox.adapters.scripted_model import Script, ScriptedModelServer, Turn
 from clinebox.domain.model_calls.record import ModelCall
-
-
-@pytest.fixture(autouse=True)
-def _a_cancelled_connect_is_collected_here() -> Iterator[None]:
-    """A connect of httpx that is cancelled in the moment in which it succeeds is left to the collector.
-
-    Seen once in 4,700 tests (asyncio's create_connection): its ResourceWarning then failed whatever test
-    ran next. That no task of the gateway's is left, each test asserts by itself.
-    """
-    yield
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ResourceWarning)
-        gc.collect()
-
 
 KEY = "sk-the-real-key-0123456789"
 PATIENCE_S = 60.0

@@ -11,7 +11,7 @@ import pytest
 from clinebox.adapters.gateway import Bounds
 from clinebox.adapters.scripted_model import Fault, Turn
 from clinebox.domain.model_calls.faults import FaultKind, fault_of
-from clinebox.domain.model_calls.record import CallEnd, CallPhase
+from clinebox.domain.model_calls.record import CallEnd, CallFlag, CallPhase
 
 SHORT = Bounds(idle_s=0.4)
 CUT = "RemoteProtocolError"
@@ -63,7 +63,7 @@ ROWS = [
     whole(Fault.MALFORMED_SSE_MID_STREAM, "0123456789", None),
     whole(Fault.SSE_ERROR, "", FaultKind.ERROR_OBJECT),
     whole(Fault.SSE_ERROR_MID_STREAM, "01234", FaultKind.ERROR_OBJECT),
-    Row(Fault.REDIRECT, (502, "upstream_redirect", None, ""), 307, CallEnd.REFUSED, FaultKind.REFUSED),
+    Row(Fault.REDIRECT, (502, "upstream_redirect", None, ""), 307, CallEnd.REFUSED, FaultKind.REDIRECT),
 ]
 
 
@@ -107,6 +107,7 @@ async def test_a_status_of_the_model_passes_with_its_body_and_without_a_marker(
     assert (call.http_status, call.gateway_status, call.end) == (status, None, CallEnd.FINISHED)
     assert call.response.error is not None
     assert call.response.error.message == "said the model"
+    assert CallFlag.NOT_A_STREAM not in call.response.flags
 
 
 async def test_an_answer_has_its_facts_in_the_record(scripted: Any) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 import threading
 from itertools import count
 from typing import Any
@@ -20,6 +21,8 @@ from clinebox.adapters.scripted_model import (
     credential_digest,
     running_scripted_model,
 )
+from clinebox.adapters.scripted_model.connection import Connection
+from clinebox.adapters.scripted_model.listening import Door
 
 WAIT_S = 60.0
 HELLO = Script(turns=(Turn(text="hello", repeat=-1),))
@@ -34,6 +37,29 @@ def test_many_requests_share_one_connection(raw: Any) -> None:
                 data += connection.recv(65_536)
             assert data.count(b"HTTP/1.1 200") == 1
     assert len(server.requests) == 3
+
+
+def test_small_pieces_wait_for_no_acknowledgement() -> None:
+    """tcp(7): without TCP_NODELAY a small piece waits until the one before it is acknowledged (40 ms)."""
+
+    async def ask() -> int:
+        opened: asyncio.Queue[Connection] = asyncio.Queue()
+        door = Door("127.0.0.1", 0, opened.put_nowait)
+        await door.open()
+        _, writer = await asyncio.open_connection("127.0.0.1", door.port)
+        async with asyncio.timeout(WAIT_S):
+            connection = await opened.get()
+        sock = connection._link.get_extra_info("socket")
+        option = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+        writer.close()
+        async with asyncio.timeout(WAIT_S):
+            await connection.gone.wait()
+        connection._link.abort()
+        door.leave()
+        await asyncio.sleep(0)
+        return int(option)
+
+    assert asyncio.run(ask()) != 0
 
 
 def test_requests_sent_in_one_go_are_answered_in_order(raw: Any) -> None:

@@ -130,7 +130,7 @@ class Gateway:
         target = parse_target(head.raw_path)
         if target is None:
             return NO_SUCH_PATH
-        if head.http_version == "1.0":
+        if head.http_version != "1.1":
             return OLD_HTTP
         if head.method in NOT_PASSED or field(head.fields, b"upgrade") is not None:
             return NO_SUCH_METHOD

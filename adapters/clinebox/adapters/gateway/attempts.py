@@ -18,7 +18,13 @@ from clinebox.adapters.gateway.sampling import Number
 from clinebox.domain.json_value import JsonValue, parse_json
 from clinebox.domain.model_calls.observer import ResponseObserver
 from clinebox.domain.model_calls.phases import phase_at
-from clinebox.domain.model_calls.record import CallEnd, CallTimes, ModelCall, ObservedResponse
+from clinebox.domain.model_calls.record import (
+    FIRST_ERROR_STATUS,
+    CallEnd,
+    CallTimes,
+    ModelCall,
+    ObservedResponse,
+)
 from clinebox.domain.model_calls.request import read_request
 
 FACTS_LIMIT_BYTES: Final = 8 * 1024 * 1024
@@ -126,7 +132,9 @@ class Attempt:
         """The head of the upstream's response is there."""
         self._call = replace(self._call, http_status=status)
         if self._call.is_completion:
-            self._observer = ResponseObserver(streamed_hint=self._call.request.streamed is not False)
+            # An error is a JSON body to whoever asked for a stream, too.
+            streams = status < FIRST_ERROR_STATUS and self._call.request.streamed is not False
+            self._observer = ResponseObserver(streamed_hint=streams)
             self._decode = decoder_for(field(fields, b"content-encoding"))
 
     def received(self, chunk: bytes) -> None:

@@ -32,6 +32,12 @@ _OF_THE_UPSTREAM: Final = frozenset({MARKER, b"alt-svc"})
 """`Alt-Svc` (RFC 7838) would lead a client past the gateway."""
 
 
+def untold(received: Iterable[tuple[bytes, bytes]], token: str) -> Fields:
+    """The fields less those that quote the session's token: a `Referer`, an SDK's own credential field."""
+    secret = token.encode("ascii")
+    return [(name, value) for name, value in received if secret not in value]
+
+
 def request_fields(received: Iterable[tuple[bytes, bytes]], key: str | None) -> Fields:
     """What goes upstream: end-to-end fields, the real key, and no content coding.
 

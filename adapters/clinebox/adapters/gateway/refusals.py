@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from clinebox.adapters.gateway.asgi import Send, body_message, start_message
-from clinebox.adapters.gateway.headers import MARKER
+from clinebox.adapters.gateway.headers import MARKER, Fields
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +29,8 @@ OLD_HTTP: Final = Refusal(
     "the gateway needs HTTP/1.1: in HTTP/1.0 a cut answer looks like a whole one (behind nginx, set "
     "proxy_http_version 1.1)",
 )
+BAD_REQUEST: Final = Refusal(400, "bad_request", "what came is no HTTP/1.1 request")
+HEAD_TOO_LARGE: Final = Refusal(431, "head_too_large", "the request's head is over the gateway's bound")
 CLIENT_STALLED: Final = Refusal(408, "client_stalled", "the request's body did not come")
 
 BROKEN: Final = Refusal(500, "gateway_broken", "the gateway itself failed; its log has the reason")
@@ -44,14 +46,22 @@ def upstream_failed(kind: str, message: str) -> Refusal:
     return Refusal(502, kind, message)
 
 
-async def send_refusal(send: Send, refusal: Refusal, *, method: str = "GET") -> None:
-    """Answer a request with it."""
+def refusal_body(refusal: Refusal) -> bytes:
+    """The body that tells of it."""
     error = {"message": refusal.message, "type": "clinebox_gateway", "param": None, "code": refusal.kind}
-    body = json.dumps({"error": error}).encode()
-    fields = [
+    return json.dumps({"error": error}).encode()
+
+
+def refusal_fields(refusal: Refusal) -> Fields:
+    """The header fields that go with it."""
+    return [
         (b"content-type", b"application/json"),
-        (b"content-length", str(len(body)).encode()),
+        (b"content-length", str(len(refusal_body(refusal))).encode()),
         (MARKER, refusal.kind.encode()),
     ]
-    await send(start_message(refusal.status, fields))
-    await send(body_message(b"" if method == "HEAD" else body, more=False))
+
+
+async def send_refusal(send: Send, refusal: Refusal, *, method: str = "GET") -> None:
+    """Answer a request with it."""
+    await send(start_message(refusal.status, refusal_fields(refusal)))
+    await send(body_message(b"" if method == "HEAD" else refusal_body(refusal), more=False))

@@ -19,7 +19,7 @@ from clinebox.adapters.gateway.asgi import (
 from clinebox.adapters.gateway.attempts import Attempt, Cut
 from clinebox.adapters.gateway.bodies import BodyTooLargeError, RequestBody
 from clinebox.adapters.gateway.failures import SENTENCES, UpstreamError, UpstreamFault, fault_of
-from clinebox.adapters.gateway.headers import Fields, without
+from clinebox.adapters.gateway.headers import Fields, untold, without
 from clinebox.adapters.gateway.patience import Patience
 from clinebox.adapters.gateway.refusals import (
     BROKEN,
@@ -105,18 +105,19 @@ class Relay:
         """The request's fields and body; read whole only where sampling fields are to be set in it."""
         if (self._head.body_bytes or 0) > self._bounds.request_limit_bytes:
             raise BodyTooLargeError
+        fields = untold(self._head.fields, session.token)
         if not self._head.has_body:
             self._watch(attempt)
-            return self._head.fields, b""
+            return fields, b""
         self._body = self._new_body(attempt)
         if not (session.sampling.asks and is_sampled_route(self._head.method, below)):
-            return self._head.fields, self._body
+            return fields, self._body
         whole = await self._body.whole()
         sampled = with_sampling(whole, below, session.sampling)
         if sampled is None:
-            return self._head.fields, whole
+            return fields, whole
         attempt.sampled(sampled.applied, sampled.asked)
-        return without(self._head.fields, b"content-length"), sampled.body
+        return without(fields, b"content-length"), sampled.body
 
     def _new_body(self, attempt: Attempt) -> RequestBody:
         def seen(piece: bytes) -> None:

@@ -7,18 +7,17 @@ import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import uvicorn
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from clinebox.adapters.gateway.app import Gateway
 from clinebox.adapters.gateway.asgi import AbortedError, Application
+from clinebox.adapters.gateway.protocol import LOGGER_NAME, GatewayProtocol
 
 KEEP_ALIVE_S: Final = 600
 """Longer than any client keeps an idle connection: one that we closed just as Cline reuses it would be a
 fault of ours in Cline's log, and no call in our records."""
-LOGGER_NAME: Final = "clinebox.gateway"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,18 +31,6 @@ class GatewayAddress:
     def url(self) -> str:
         """The address without a path, such as `http://127.0.0.1:40123`."""
         return f"http://{f'[{self.host}]' if ':' in self.host else self.host}:{self.port}"
-
-
-class _Protocol(H11Protocol):
-    """uvicorn's, with a log of its own: no access log (a path holds a token), nothing of uvicorn's changed.
-
-    uvicorn's switches for this are the process's, and would silence the server that clinebox lives in.
-    """
-
-    def __init__(self, *arguments: Any, **options: Any) -> None:
-        super().__init__(*arguments, **options)
-        self.logger = logging.getLogger(LOGGER_NAME)
-        self.access_log = False
 
 
 @asynccontextmanager
@@ -85,7 +72,7 @@ def _listening(host: str, port: int) -> socket.socket:
 def _config(application: Application) -> uvicorn.Config:
     return uvicorn.Config(
         application,
-        http=_Protocol,
+        http=GatewayProtocol,
         ws="none",
         lifespan="off",
         interface="asgi3",

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterable, Callable
 from dataclasses import dataclass, field
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Final, Self
+from urllib.request import getproxies
 
 import httpx
 
 from clinebox.adapters.gateway.headers import Fields, is_header_word, request_fields
+from clinebox.adapters.gateway.transport import OneServerTransport
 from clinebox.domain.model_calls.faults import CLINE_SILENCE_LIMIT_S, SILENCE_TOLERANCE_S
 from clinebox.domain.preflight import shown_url
 from clinebox.domain.secrets.masker import Masker
@@ -17,6 +20,11 @@ from clinebox.domain.secrets.masker import Masker
 KEEP_ALIVE_S: Final = 4.0
 """Idle upstream connections are dropped before the server's own 5 s (uvicorn, and so vLLM): a call sent
 into a connection that is just being closed would fail for no fault of the server."""
+_HTTPCORE_LOGGERS: Final = tuple(
+    f"httpcore.{part}" for part in ("connection", "http11", "http2", "proxy", "socks")
+)
+_PROXIED: Final = ("http", "https", "all")
+"""Schemes that a proxy may be set for (httpx 0.28)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +81,10 @@ class UpstreamClient:
         self.masker = Masker([] if upstream.key is None else [upstream.key])
         """Covers the real key, should the server quote it in an error."""
         self._key = upstream.key
+        self._cover = _KeyCover(self.masker)
         self._client = httpx.AsyncClient(
             follow_redirects=False,
+            transport=_direct_transport(upstream),
             http2=upstream.http2,
             trust_env=upstream.trust_env,
             cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
@@ -85,11 +95,15 @@ class UpstreamClient:
         )
 
     async def __aenter__(self) -> Self:
+        for name in _HTTPCORE_LOGGERS:
+            logging.getLogger(name).addFilter(self._cover)
         await self._client.__aenter__()
         return self
 
     async def __aexit__(self, *error: object) -> None:
         await self._client.aclose()
+        for name in _HTTPCORE_LOGGERS:
+            logging.getLogger(name).removeFilter(self._cover)
 
     async def send(
         self,
@@ -118,6 +132,32 @@ class UpstreamClient:
             extensions={"trace": trace, "timeout": self._client.timeout.as_dict()},
         )
         return await self._client.send(request, stream=True)
+
+
+class _KeyCover(logging.Filter):
+    """Covers the key where httpcore logs a response's fields (at DEBUG), and the server quoted it there."""
+
+    def __init__(self, masker: Masker) -> None:
+        super().__init__()
+        self._masker = masker
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Let every record pass, its text covered."""
+        record.msg, record.args = self._masker.mask_text(record.getMessage()), None
+        return True
+
+
+def _direct_transport(upstream: Upstream) -> httpx.AsyncBaseTransport | None:
+    """The way for hundreds of connections; None (httpx's own) for HTTP/2, and where proxies are set."""
+    proxied = upstream.trust_env and any(kind in getproxies() for kind in _PROXIED)
+    if upstream.http2 or proxied:
+        return None
+    url = httpx.URL(upstream.base_url)
+    return OneServerTransport(
+        url,
+        ssl_context=httpx.create_ssl_context(trust_env=upstream.trust_env) if url.scheme == "https" else None,
+        keepalive_expiry_s=KEEP_ALIVE_S,
+    )
 
 
 def checked_base_url(base_url: str) -> str:

@@ -81,7 +81,7 @@ class CallFault:
 
 def fault_of(call: ModelCall) -> CallFault | None:
     """What was wrong with the call; None where a whole answer passed, whatever it says."""
-    return _own_refusal(call) or _status_fault(call) or _body_fault(call)
+    return _redirect_fault(call) or _own_refusal(call) or _status_fault(call) or _body_fault(call)
 
 
 def was_left(call: ModelCall) -> bool:
@@ -91,6 +91,14 @@ def was_left(call: ModelCall) -> bool:
     """
     gave_up = call.end is CallEnd.TIMEOUT and call.gateway_error is None
     return call.end is CallEnd.CLIENT_CLOSED or gave_up
+
+
+def _redirect_fault(call: ModelCall) -> CallFault | None:
+    """A redirect, which the gateway answers with a 502 of its own: following it would take the key along."""
+    status = call.http_status
+    if status is None or not FIRST_REDIRECT_STATUS <= status < FIRST_ERROR_STATUS:
+        return None
+    return CallFault(FaultKind.REDIRECT, "http_status")
 
 
 def _own_refusal(call: ModelCall) -> CallFault | None:
@@ -111,7 +119,7 @@ def _status_fault(call: ModelCall) -> CallFault | None:
         return _end_fault(call) or CallFault(FaultKind.CUT, "http_status")
     if status >= FIRST_ERROR_STATUS:
         return CallFault(FaultKind.STATUS, "http_status", status)
-    return CallFault(FaultKind.REDIRECT, "http_status") if status >= FIRST_REDIRECT_STATUS else None
+    return None
 
 
 def _body_fault(call: ModelCall) -> CallFault | None:

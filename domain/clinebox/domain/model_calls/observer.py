@@ -8,11 +8,15 @@ from typing import Final
 from clinebox.domain.cline.events import NotARecord
 from clinebox.domain.cline.stream import parse_line
 from clinebox.domain.model_calls.answer import AnswerFold
+from clinebox.domain.model_calls.mould import Mould, learnt
 from clinebox.domain.model_calls.record import CallFlag, ObservedResponse
 from clinebox.domain.model_calls.sse import BOM, SseReader
 
 BODY_LIMIT_BYTES: Final = 8 * 1024 * 1024
 """Of a JSON body; a longer one is not read."""
+
+LEARNING_LIMIT: Final = 64
+"""Texts of one answer that their common form is looked for in; where each differs there is none."""
 
 _WHITE: Final = b" \t\r\n"
 _DONE: Final = b"[DONE]"
@@ -46,6 +50,8 @@ class ResponseObserver:
         self._body_bytes = self._events = 0
         self._answer = AnswerFold()
         self._done = self._bad = self._finished = False
+        self._mould: Mould | None = None
+        self._unlearnt = LEARNING_LIMIT
 
     def feed(self, chunk: bytes) -> None:
         """Read on."""
@@ -142,8 +148,11 @@ class ResponseObserver:
             self._events += 1
             if event.strip() == _DONE:
                 self._done = True
-            elif not (self._is_under_way and _is_plain(event)):
+            elif not self._is_under_way or not _is_plain(event):
                 self._read_event(event, whole=whole)
+            elif self._unlearnt > 0:
+                self._unlearnt -= 1
+                self._mould = learnt(event) or self._mould
 
     def _read_event(self, event: bytes, *, whole: bool) -> None:
         value = parse_line(event)
@@ -166,6 +175,8 @@ class ResponseObserver:
         start = 0 if self._sse.is_between_events else chunk.find(_EVENT_END) + 2
         end = chunk.rfind(_EVENT_END) + 2
         events = chunk[start:end]
+        if self._mould is not None and self._mould.fits(events):
+            return chunk[:start] + chunk[end:]
         count = events.count(_EVENT_END)
         if not count or not events.startswith(b"data:") or b"\r" in events:
             return chunk
