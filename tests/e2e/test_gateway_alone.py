@@ -32,6 +32,13 @@ OPERATOR = "operator-token-0123456789"
 LASTING = "lasting-token-0123456789"
 SECRETS = {"MODEL_KEY": KEY, "OPERATOR_TOKEN": OPERATOR, "LASTING_TOKEN": LASTING}
 PATIENCE_S = 60.0
+MAIN = ("-m", "clinebox.entrypoints.cli.main")
+WITHOUT_PROMETHEUS = """
+import sys
+sys.modules["prometheus_client"] = None  # as if it were not installed
+from clinebox.entrypoints.cli.main import main
+main()
+"""
 ASK = {"stream": True, "stream_options": {"include_usage": True}, "messages": []}
 ANSWER = Turn.model_validate({"text": "hi there", "usage": {"prompt_tokens": 3, "completion_tokens": 2}})
 HANGS = Turn(text="one two three", fault=Fault.HANG_MID_STREAM)
@@ -83,18 +90,20 @@ class Gate:
         return self.process.returncode
 
 
-Start = Callable[..., Gate]
+OpenGate = Callable[..., Gate]
 
 
 @pytest.fixture
-def start(tmp_path: Path) -> Iterator[Start]:
+def open_gate(tmp_path: Path) -> Iterator[OpenGate]:
     """Start `clinebox gateway --json` on a free port; both tokens are set unless options say which."""
     running: list[Gate] = []
 
-    def begin(upstream: str, *options: str, tokens: tuple[str, ...] | None = None) -> Gate:
+    def begin(
+        upstream: str, *options: str, tokens: tuple[str, ...] | None = None, main: tuple[str, ...] = MAIN
+    ) -> Gate:
         stderr = tmp_path / f"stderr-{len(running)}.txt"
         chosen = ("--operator-token-env", "OPERATOR_TOKEN", "--session-token-env", "LASTING_TOKEN")
-        command = [sys.executable, "-m", "clinebox.entrypoints.cli.main", "gateway", "--json"]
+        command = [sys.executable, *main, "gateway", "--json"]
         command += ["--upstream", upstream, "--model", "some-model", "--api-key-env", "MODEL_KEY"]
         command += ["--listen", "127.0.0.1:0", *(chosen if tokens is None else tokens), *options]
         with stderr.open("wb") as errors:
@@ -140,9 +149,9 @@ def in_background(work: Callable[[], object]) -> tuple[threading.Thread, list[ob
     return thread, came
 
 
-def test_hosts_get_sessions_call_the_model_and_have_their_records(model: Any, start: Start) -> None:
+def test_hosts_get_sessions_call_the_model_and_have_their_records(model: Any, open_gate: OpenGate) -> None:
     served = model(ANSWER)
-    gate = start(served.base_url, "--no-preflight")
+    gate = open_gate(served.base_url, "--no-preflight")
     one, two = gate.open(), gate.open(sampling={"temperature": 0.25}, ttl_s=600)
     assert one["base_url"] == f"{gate.url}/s/{one['token']}/v1"
     assert (one["model"], one["token"] != two["token"]) == ("some-model", True)
@@ -158,9 +167,9 @@ def test_hosts_get_sessions_call_the_model_and_have_their_records(model: Any, st
     assert gate.end(two["id"]) != b"", "an answer that got lost can be asked for again"
 
 
-def test_one_lasting_session_needs_no_operator(model: Any, start: Start, tmp_path: Path) -> None:
+def test_one_lasting_session_needs_no_operator(model: Any, open_gate: OpenGate, tmp_path: Path) -> None:
     calls = tmp_path / "made" / "calls"
-    gate = start(
+    gate = open_gate(
         model(ANSWER, ANSWER).base_url,
         "--calls-dir",
         str(calls),
@@ -175,9 +184,9 @@ def test_one_lasting_session_needs_no_operator(model: Any, start: Start, tmp_pat
 
 
 def test_a_gateway_that_is_killed_has_lost_no_call_that_had_ended(
-    model: Any, start: Start, tmp_path: Path
+    model: Any, open_gate: OpenGate, tmp_path: Path
 ) -> None:
-    gate = start(model(*[ANSWER] * 20).base_url, "--calls-dir", str(tmp_path / "calls"), "--no-preflight")
+    gate = open_gate(model(*[ANSWER] * 20).base_url, "--calls-dir", str(tmp_path / "calls"), "--no-preflight")
     sessions = [gate.open() for _ in range(4)]
     for _ in range(5):
         for session in sessions:
@@ -193,10 +202,10 @@ def test_a_gateway_that_is_killed_has_lost_no_call_that_had_ended(
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_stop_lets_what_is_under_way_finish_and_takes_nothing_new(
-    model: Any, start: Start, tmp_path: Path, number: signal.Signals
+    model: Any, open_gate: OpenGate, tmp_path: Path, number: signal.Signals
 ) -> None:
     served = model(HANGS)
-    gate = start(served.base_url, "--calls-dir", str(tmp_path / "calls"), "--no-preflight")
+    gate = open_gate(served.base_url, "--calls-dir", str(tmp_path / "calls"), "--no-preflight")
     session = gate.open()
     thread, came = in_background(lambda: gate.ask(session["base_url"]))
     served.wait_until(lambda requests: any(r.hangs for r in requests), timeout_s=PATIENCE_S)
@@ -220,10 +229,10 @@ def test_a_stop_lets_what_is_under_way_finish_and_takes_nothing_new(
 
 
 def test_a_second_signal_cuts_what_is_under_way_and_its_record_says_so(
-    model: Any, start: Start, tmp_path: Path
+    model: Any, open_gate: OpenGate, tmp_path: Path
 ) -> None:
     served = model(HANGS)
-    gate = start(served.base_url, "--calls-dir", str(tmp_path / "calls"), "--no-preflight")
+    gate = open_gate(served.base_url, "--calls-dir", str(tmp_path / "calls"), "--no-preflight")
     session = gate.open()
     thread, came = in_background(lambda: gate.ask(session["base_url"]))
     served.wait_until(lambda requests: any(r.hangs for r in requests), timeout_s=PATIENCE_S)
@@ -240,10 +249,10 @@ def test_a_second_signal_cuts_what_is_under_way_and_its_record_says_so(
 
 
 def test_a_call_of_the_lasting_session_that_was_cut_is_on_disk(
-    model: Any, start: Start, tmp_path: Path
+    model: Any, open_gate: OpenGate, tmp_path: Path
 ) -> None:
     served = model(HANGS)
-    gate = start(served.base_url, "--calls-dir", str(tmp_path / "calls"), "--no-preflight")
+    gate = open_gate(served.base_url, "--calls-dir", str(tmp_path / "calls"), "--no-preflight")
     thread, _ = in_background(lambda: gate.ask(f"{gate.url}/s/{LASTING}/v1"))
     served.wait_until(lambda requests: any(r.hangs for r in requests), timeout_s=PATIENCE_S)
     gate.signal(signal.SIGTERM)
@@ -254,9 +263,9 @@ def test_a_call_of_the_lasting_session_that_was_cut_is_on_disk(
     assert json.loads(file.read_text())["end"] == "client_closed"
 
 
-def test_a_drain_ends_with_its_time(model: Any, start: Start) -> None:
+def test_a_drain_ends_with_its_time(model: Any, open_gate: OpenGate) -> None:
     served = model(HANGS)
-    gate = start(served.base_url, "--drain", "0.2", "--no-preflight")
+    gate = open_gate(served.base_url, "--drain", "0.2", "--no-preflight")
     thread, came = in_background(lambda: gate.ask(gate.open()["base_url"]))
     served.wait_until(lambda requests: any(r.hangs for r in requests), timeout_s=PATIENCE_S)
     gate.signal(signal.SIGTERM)
@@ -270,9 +279,9 @@ def test_a_drain_ends_with_its_time(model: Any, start: Start) -> None:
     "sent", [{}, {"authorization": "Bearer wrong"}, {"authorization": OPERATOR}, {"authorization": "Basic x"}]
 )
 def test_whoever_is_not_the_operator_gets_a_401_everywhere(
-    model: Any, start: Start, sent: dict[str, str]
+    model: Any, open_gate: OpenGate, sent: dict[str, str]
 ) -> None:
-    gate = start(model(ANSWER).base_url, "--no-preflight")
+    gate = open_gate(model(ANSWER).base_url, "--no-preflight")
     session = gate.open()
     for method, path in [
         ("POST", "/sessions"),
@@ -287,8 +296,8 @@ def test_whoever_is_not_the_operator_gets_a_401_everywhere(
     assert 'kind="wrong_operator_token"} 5.0' in gate.http.get(f"{gate.url}/metrics").text
 
 
-def test_a_sandboxs_token_is_no_operators(model: Any, start: Start) -> None:
-    gate = start(model(ANSWER).base_url, "--no-preflight")
+def test_a_sandboxs_token_is_no_operators(model: Any, open_gate: OpenGate) -> None:
+    gate = open_gate(model(ANSWER).base_url, "--no-preflight")
     for token in (LASTING, gate.open()["token"], KEY):
         answer = gate.http.post(f"{gate.url}/sessions", headers={"authorization": f"Bearer {token}"})
         assert answer.status_code == 401
@@ -296,11 +305,11 @@ def test_a_sandboxs_token_is_no_operators(model: Any, start: Start) -> None:
 
 
 def test_no_secret_stands_in_logs_arguments_records_or_metrics(
-    model: Any, start: Start, tmp_path: Path
+    model: Any, open_gate: OpenGate, tmp_path: Path
 ) -> None:
     quoting = Turn.model_validate({"status": 401, "body": {"error": {"message": f"bad key {KEY}"}}})
     calls = tmp_path / "calls"
-    gate = start(model(ANSWER, quoting).base_url, "--calls-dir", str(calls), "--no-preflight")
+    gate = open_gate(model(ANSWER, quoting).base_url, "--calls-dir", str(calls), "--no-preflight")
     session = gate.open()
     gate.ask(session["base_url"])
     assert gate.http.post(f"{session['base_url']}/chat/completions", json=ASK).status_code == 401
@@ -317,9 +326,9 @@ def test_no_secret_stands_in_logs_arguments_records_or_metrics(
     assert [file.name for file in calls.iterdir() if file.suffix != ".jsonl"] == []
 
 
-def test_a_rejected_key_ends_it_before_it_listens(start: Start) -> None:
+def test_a_rejected_key_ends_it_before_it_listens(open_gate: OpenGate) -> None:
     with running_scripted_model(Script(turns=(ANSWER,)), require_key="another") as served:
-        gate = start(served.base_url)
+        gate = open_gate(served.base_url)
         assert gate.exit() == 1
     [said] = gate.stdout
     assert said["error"]["code"] == "preflight_refused"
@@ -327,24 +336,24 @@ def test_a_rejected_key_ends_it_before_it_listens(start: Start) -> None:
         assert word in said["error"]["message"]
 
 
-def test_a_key_that_proves_nothing_is_said_and_it_listens(model: Any, start: Start) -> None:
-    gate = start(model(Turn.model_validate({"status": 503})).base_url)
+def test_a_key_that_proves_nothing_is_said_and_it_listens(model: Any, open_gate: OpenGate) -> None:
+    gate = open_gate(model(Turn.model_validate({"status": 503})).base_url)
     assert gate.stdout[0]["status"] == "listening"
     assert "inconclusive: it answered HTTP 503" in gate.stderr.read_text()
 
 
-def test_a_port_in_use_is_a_sentence_and_exit_code_2(model: Any, start: Start) -> None:
+def test_a_port_in_use_is_a_sentence_and_exit_code_2(model: Any, open_gate: OpenGate) -> None:
     served = model(ANSWER)
-    taken = start(served.base_url, "--no-preflight")
+    taken = open_gate(served.base_url, "--no-preflight")
     place = taken.url.removeprefix("http://")
-    second = start(served.base_url, "--no-preflight", "--listen", place)
+    second = open_gate(served.base_url, "--no-preflight", "--listen", place)
     assert second.exit() == 2
     assert second.stdout[0]["error"]["message"] == f"--listen: {place} cannot be had: Address already in use"
 
 
-def test_a_full_disk_stops_no_call_and_is_told(model: Any, start: Start, tmp_path: Path) -> None:
+def test_a_full_disk_stops_no_call_and_is_told(model: Any, open_gate: OpenGate, tmp_path: Path) -> None:
     calls = tmp_path / "calls"
-    gate = start(model(ANSWER, ANSWER).base_url, "--calls-dir", str(calls), "--no-preflight")
+    gate = open_gate(model(ANSWER, ANSWER).base_url, "--calls-dir", str(calls), "--no-preflight")
     session = gate.open()
     (calls / f"{session['id']}.jsonl").symlink_to("/dev/full")  # ENOSPC at every write (full(4))
     gate.ask(session["base_url"])
@@ -355,3 +364,31 @@ def test_a_full_disk_stops_no_call_and_is_told(model: Any, start: Start, tmp_pat
     assert gate.exit() == 0
     assert gate.stdout[-1]["unwritten_records"] == 2
     assert gate.stderr.read_text().count("a record could not be written") == 1
+
+
+def test_without_the_metrics_extra_it_says_so_and_serves(model: Any, open_gate: OpenGate) -> None:
+    gate = open_gate(model(ANSWER).base_url, "--no-preflight", main=("-c", WITHOUT_PROMETHEUS))
+    assert gate.stdout[0]["metrics"] is False
+    assert "no metrics: they need clinebox[metrics]" in gate.stderr.read_text()
+    gate.ask(gate.open()["base_url"])
+    assert gate.http.get(f"{gate.url}/metrics").status_code == 404
+
+
+@pytest.mark.cline
+def test_a_host_without_the_key_runs_cline_through_it(
+    model: Any, open_gate: OpenGate, start: Callable[..., Any]
+) -> None:
+    writes = {"name": "run_commands", "arguments": {"commands": ["echo hi > made.txt"]}}
+    served = model(Turn.model_validate({"tool_calls": [writes]}), ANSWER)
+    gate = open_gate(served.base_url, "--no-preflight")
+    session = gate.open()
+    there = ("--model-url", session["base_url"], "--model", session["model"], "--api-key-env", "TOKEN")
+    run = start("Make it.", *there, env={"TOKEN": session["token"]})
+    ended = run.finish()
+    assert (ended.exit_code, ended.object["reason"]) == (0, "finished"), ended.stderr
+    assert (run.out.parent / "work" / "made.txt").read_text() == "hi\n"
+    record = gate.end(session["id"])
+    assert parse_model_calls(record).is_whole
+    told = [json.loads(line) for line in record.splitlines()]
+    assert [call["finish_reason"] for call in told] == ["tool_calls", "stop"]
+    assert KEY not in ended.file("stdout.ndjson") + ended.file("cline.log") + json.dumps(ended.object)
