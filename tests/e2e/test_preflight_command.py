@@ -26,11 +26,13 @@ WHERE = [
 ]
 
 
-def preflight(base_url: str, *options: str, key: bool = True) -> subprocess.CompletedProcess[str]:
+def preflight(
+    base_url: str, *options: str, key: bool = True, env: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "clinebox.entrypoints.cli.main", "preflight", "--base-url", base_url]
     command += ["--model", "some-model", *(("--api-key-env", "MODEL_KEY") if key else ()), *options]
-    env = {**os.environ, "MODEL_KEY": KEY, "COLUMNS": "100"}
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120, env=env)
+    whole = {**os.environ, "MODEL_KEY": KEY, **(env or {})}
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120, env=whole)
 
 
 def told(ended: subprocess.CompletedProcess[str]) -> dict[str, Any]:
@@ -109,3 +111,15 @@ def test_a_server_that_wants_a_key_when_none_was_given_says_how_to_give_one() ->
 def test_a_server_without_a_key_may_be_asked_too() -> None:
     with running_scripted_model(Script(turns=(Turn(text="x"),))) as served:
         assert preflight(served.base_url, key=False).returncode == 0
+
+
+def test_a_proxy_is_not_asked_for_this_very_host() -> None:
+    with socket.socket() as dead, running_scripted_model(Script(turns=(Turn(text="x"),))) as served:
+        dead.bind(("127.0.0.1", 0))
+        proxy = {"HTTP_PROXY": f"http://127.0.0.1:{dead.getsockname()[1]}", "NO_PROXY": ""}
+        here = preflight(served.base_url, "--json", env=proxy)
+        elsewhere = preflight("http://192.0.2.7/v1", "--json", env=proxy)
+    assert told(here)["conclusive"]
+    assert "the connection was refused" in told(elsewhere)["sentence"], (
+        "the proxy, not 192.0.2.7 (TEST-NET-1)"
+    )

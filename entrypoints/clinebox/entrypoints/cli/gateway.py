@@ -142,7 +142,7 @@ class _Program:
         from clinebox.entrypoints.standing_gateway import StandingGateway  # noqa: PLC0415
 
         try:
-            upstream = Upstream(self.server.url, self.server.key)
+            upstream = Upstream(self.server.url, self.server.key, trust_env=self.server.by_proxy)
         except ValueError as error:
             raise CliError(f"--upstream or --api-key-env: {error}") from error
         return StandingGateway(

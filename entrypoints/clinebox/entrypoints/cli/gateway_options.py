@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
+from urllib.parse import urlsplit
 
 from returns.pipeline import is_successful
 
@@ -30,6 +31,13 @@ class ModelServer:
     model: str
     key: str | None = field(repr=False)
     key_variable: str | None
+
+    @property
+    def by_proxy(self) -> bool:
+        """Whether the environment's proxies count: not for this very host, which they could not reach."""
+        host = (urlsplit(self.url).hostname or "").lower()
+        address = _address(host)
+        return host != "localhost" if address is None else not address.is_loopback
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +104,8 @@ def listen_place(listen: str, public_url: str | None) -> Place:
     host = found[1].strip("[]")
     if public_url is not None:
         return Place(listen, host, int(found[2]), _public_url(public_url))
-    if _is_every_address(host):
+    address = _address(host)
+    if address is not None and address.is_unspecified:
         raise CliError(
             f"--listen: {listen} is every address of this host, and none that a sandbox can call: give "
             "--public-url URL too, such as http://this-host:8787"
@@ -104,11 +113,11 @@ def listen_place(listen: str, public_url: str | None) -> Place:
     return Place(listen, host, int(found[2]), None)
 
 
-def _is_every_address(host: str) -> bool:
+def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     try:
-        return ipaddress.ip_address(host).is_unspecified
+        return ipaddress.ip_address(host)
     except ValueError:
-        return False
+        return None
 
 
 def calls_path(path: Path | None) -> Path | None:

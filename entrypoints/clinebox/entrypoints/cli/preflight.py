@@ -86,7 +86,8 @@ def ask_from_here(server: ModelServer) -> Judged:
     # httpx takes its time to import, and no other command needs it
     from clinebox.adapters.preflight_probe import probe_model_server  # noqa: PLC0415
 
-    seen = asyncio.run(probe_model_server(server.url, model=server.model, key=server.key))
+    probe = probe_model_server(server.url, model=server.model, key=server.key, trust_env=server.by_proxy)
+    seen = asyncio.run(probe)
     return _judged(seen, server, HERE)
 
 
@@ -106,7 +107,9 @@ async def _asked_inside(server: ModelServer, name: ProviderName, workdir: str) -
     try:
         seen = await probe_from_inside(sandbox, server.url, model=server.model, key=server.key)
     finally:
-        await sandbox.stop(timeout_s=STOP_S)
+        stopped = await sandbox.stop(timeout_s=STOP_S)
+        if not is_successful(stopped):
+            sys.stderr.write(f"clinebox preflight: {shown(stopped.failure().message)}\n")
     return _judged(seen, server, _where(sandbox))
 
 
