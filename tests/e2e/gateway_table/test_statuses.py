@@ -1,0 +1,50 @@
+"""Statuses that a model server refuses a request with, once and for good (SPEC §2; FORMAT.md §5, §7)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.cline
+
+OLD = "3.0.57"
+DONE: dict[str, Any] = {"text": "All done."}
+OK = "200 finished stop"
+FINAL = (400, 401, 403, 404, 413, 422)
+"""Statuses that Cline takes for the last word."""
+RETRIED = (408, 409, 429, 500, 502, 503, 504)
+
+
+def refusal(status: int, **more: Any) -> dict[str, Any]:
+    return {"status": status, "body": {"error": {"message": f"said the model: {status}"}}, **more}
+
+
+def once(status: int) -> dict[str, Any]:
+    return {
+        "turns": [refusal(status), DONE],
+        "calls": [f"{status} finished -", OK],
+        "kinds": ["status", "-"],
+        "ends": "completed/finished",
+        "flags": ["no_tool_called", "recovered_faults"],
+        "details": {"recovered_faults": {"count": 1}},
+    }
+
+
+def for_good(status: int, tries: int, **more: Any) -> dict[str, Any]:
+    return {
+        "turns": [refusal(status, repeat=-1, **more)],
+        "calls": [f"{status} finished -"] * tries,
+        "kinds": ["status"] * tries,
+        "ends": "failed/model_request",
+        "status_code": status,
+        "flags": ["usage_unknown"],
+    }
+
+
+def test_a_status_that_cline_does_not_retry_ends_the_run_with_it(play: Any) -> None:
+    assert play({f"{status}": for_good(status, 1) for status in FINAL}) == {}
+
+
+def test_a_status_that_a_retry_got_over_is_a_flag(play: Any) -> None:
+    assert play({f"{status}-once": once(status) for status in RETRIED}) == {}
