@@ -63,7 +63,7 @@ ROWS = [
     whole(Fault.MALFORMED_SSE_MID_STREAM, "0123456789", None),
     whole(Fault.SSE_ERROR, "", FaultKind.ERROR_OBJECT),
     whole(Fault.SSE_ERROR_MID_STREAM, "01234", FaultKind.ERROR_OBJECT),
-    Row(Fault.REDIRECT, (502, "upstream_redirect", None, ""), 307, CallEnd.REFUSED, FaultKind.REFUSED),
+    Row(Fault.REDIRECT, (502, "upstream_redirect", None, ""), 307, CallEnd.REFUSED, FaultKind.REDIRECT),
 ]
 
 

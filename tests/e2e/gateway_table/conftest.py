@@ -8,7 +8,7 @@ A row is a mapping. `turns` is the script; `version`, `timeout_s`, `task` are th
 - `status_code`, `flags`: as in the outcome; default none.
 - `details`: some of `flag_details`; a text that begins with `~` is a regular expression.
 
-The usage of every row must be what the server sent.
+- `usage`: prompt, cached, completion and reasoning tokens; by default what the server's own log says it sent.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,7 +40,6 @@ from clinebox.entrypoints.run_report import run_to_json
 from clinebox.entrypoints.run_request import ModelEndpoint, RunRequest
 
 Row: TypeAlias = Mapping[str, Any]
-Differences: TypeAlias = dict[str, Any]
 
 STARTING: Final = 2
 """Clines that may start at once: 1.5 s of a core each."""
@@ -125,9 +124,7 @@ def _recorded(played: Played) -> list[str]:
     lines = (played.out / "model_calls.jsonl").read_text().splitlines()
     calls = [json.loads(line) for line in lines]
     assert [call["phase"] for call in calls] == ["ended"] * len(calls)
-    return [
-        " ".join(_told(call[name]) for name in ("http_status", "end", "finish_reason")) for call in calls
-    ]
+    return [" ".join(_told(call[name]) for name in ("http_status", "end", "finish_reason")) for call in calls]
 
 
 def _kinds(played: Played) -> list[str]:
@@ -135,13 +132,27 @@ def _kinds(played: Played) -> list[str]:
     return ["-" if fault is None else fault.kind.value for fault in faults]
 
 
-def sent_tokens(played: Played) -> tuple[int, int] | None:
-    """Prompt and completion tokens that the server sent whole, by its own log; None for none at all."""
+Tokens: TypeAlias = tuple[int, int | None, int, int | None]
+"""Prompt, cached, completion, reasoning: a detail that no call tells is None."""
+
+
+def _sent_tokens(played: Played) -> Tokens | None:
+    """What the server sent, by its own log; None for no counts at all."""
     turns = [played.turns[request.turn - 1] for request in played.requests if _sent_usage(played, request)]
     counts = [turn.usage for turn in turns if turn.usage is not None]
     if not counts:
         return None
-    return sum(count.prompt_tokens for count in counts), sum(count.completion_tokens for count in counts)
+    return (
+        sum(count.prompt_tokens for count in counts),
+        _known_sum(count.cached_tokens for count in counts),
+        sum(count.completion_tokens for count in counts),
+        _known_sum(count.reasoning_tokens for count in counts),
+    )
+
+
+def _known_sum(parts: Iterable[int | None]) -> int | None:
+    known = [part for part in parts if part is not None]
+    return sum(known) if known else None
 
 
 def _sent_usage(played: Played, request: RecordedRequest) -> bool:
@@ -153,12 +164,16 @@ def _sent_usage(played: Played, request: RecordedRequest) -> bool:
     return request.ending is Ending.ANSWERED or (turn.fault is not None and turn.fault.strikes_at_end)
 
 
-def _usage(outcome: Mapping[str, Any]) -> tuple[int, int] | None:
+def _counted_tokens(outcome: Mapping[str, Any]) -> Tokens | None:
     usage = outcome["usage"]
-    return None if usage is None else (usage["input_tokens"], usage["output_tokens"])
+    if usage is None:
+        return None
+    cached = usage["input_tokens_details"]["cached_tokens"]
+    reasoning = usage["output_tokens_details"]["reasoning_tokens"]
+    return (usage["input_tokens"], cached, usage["output_tokens"], reasoning)
 
 
-def _differences(row: Row, played: Played) -> Differences:
+def _differences(row: Row, played: Played) -> list[str]:
     outcome: dict[str, Any] = run_to_json(played.run, played.out)
     calls = _recorded(played)
     status, reason = row["ends"].split("/")
@@ -170,7 +185,7 @@ def _differences(row: Row, played: Played) -> Differences:
         "calls": row.get("calls", calls),
         "last": row.get("last", calls[-1] if calls else None),
         "kinds": row.get("kinds", _kinds(played)),
-        "usage": row.get("usage", sent_tokens(played)),
+        "usage": row.get("usage", _sent_tokens(played)),
     }
     seen = {
         "ends": f"{outcome['status']}/{outcome['reason']}",
@@ -180,19 +195,17 @@ def _differences(row: Row, played: Played) -> Differences:
         "calls": calls,
         "last": calls[-1] if calls else None,
         "kinds": _kinds(played),
-        "usage": _usage(outcome),
+        "usage": _counted_tokens(outcome),
     }
-    found = {name: (seen[name], value) for name, value in expected.items() if seen[name] != value}
-    return found | _detail_differences(row.get("details", {}), outcome["flag_details"])
-
-
-def _detail_differences(expected: Mapping[str, Mapping[str, Any]], seen: Mapping[str, Any]) -> Differences:
-    return {
-        f"{flag}.{name}": (seen.get(flag, {}).get(name), value)
-        for flag, fields in expected.items()
-        for name, value in fields.items()
-        if not _fits(value, seen.get(flag, {}).get(name))
-    }
+    details = outcome["flag_details"]
+    for flag, fields in row.get("details", {}).items():
+        expected |= {f"{flag}.{name}": value for name, value in fields.items()}
+        seen |= {f"{flag}.{name}": details.get(flag, {}).get(name) for name in fields}
+    return [
+        f"{name} is {seen[name]!r}, expected {value!r}"
+        for name, value in expected.items()
+        if not _fits(value, seen[name])
+    ]
 
 
 def _fits(expected: object, seen: object) -> bool:
@@ -201,25 +214,24 @@ def _fits(expected: object, seen: object) -> bool:
     return expected == seen
 
 
-async def _play_table(table: Mapping[str, Row], home: Path) -> dict[str, Differences]:
+async def _play_table(table: Mapping[str, Row], home: Path) -> list[str]:
     ports, lanes = local_ports(), Lanes()
     played = await asyncio.gather(*(_play(row, home / name, ports, lanes) for name, row in table.items()))
-    found = {
-        name: _differences(row, each) for (name, row), each in zip(table.items(), played, strict=True)
-    }
-    return {name: differences for name, differences in found.items() if differences}
+    rows = zip(table.items(), played, strict=True)
+    return [f"{name}: {line}" for (name, row), each in rows for line in _differences(row, each)]
 
 
-Play: TypeAlias = Callable[[Mapping[str, Row]], dict[str, Differences]]
+Play: TypeAlias = Callable[[Mapping[str, Row]], None]
 
 
 @pytest.fixture
 def play(tmp_path: Path, cline_binary: Callable[[str], Path]) -> Play:
-    """Runs all rows at once; gives, of each row that ended otherwise, `{what: (seen, expected)}`."""
+    """Runs all rows at once, and fails with a line for each thing that is not as the table has it."""
 
-    def run(table: Mapping[str, Row]) -> dict[str, Differences]:
+    def run(table: Mapping[str, Row]) -> None:
         for version in {row.get("version", NEWEST) for row in table.values()}:
             cline_binary(version)
-        return asyncio.run(_play_table(table, tmp_path))
+        found = asyncio.run(_play_table(table, tmp_path))
+        assert not found, "\n".join(found)
 
     return run

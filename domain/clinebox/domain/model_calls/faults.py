@@ -101,6 +101,9 @@ def _own_refusal(call: ModelCall) -> CallFault | None:
         return CallFault(FaultKind.ABANDONED, "end")
     if call.gateway_status not in UPSTREAM_STATUSES:
         return CallFault(FaultKind.GATEWAY, "gateway_status")
+    if _is_redirect(call.http_status):
+        # It did answer; the gateway passes no redirect on, and says 502 in its place.
+        return CallFault(FaultKind.REDIRECT, "http_status")
     kind = FaultKind.TIMEOUT if call.end is CallEnd.TIMEOUT else FaultKind.REFUSED
     return CallFault(FaultKind.CUT if call.end is CallEnd.UPSTREAM_CLOSED else kind, "end")
 
@@ -111,7 +114,11 @@ def _status_fault(call: ModelCall) -> CallFault | None:
         return _end_fault(call) or CallFault(FaultKind.CUT, "http_status")
     if status >= FIRST_ERROR_STATUS:
         return CallFault(FaultKind.STATUS, "http_status", status)
-    return CallFault(FaultKind.REDIRECT, "http_status") if status >= FIRST_REDIRECT_STATUS else None
+    return CallFault(FaultKind.REDIRECT, "http_status") if _is_redirect(status) else None
+
+
+def _is_redirect(status: int | None) -> bool:
+    return status is not None and FIRST_REDIRECT_STATUS <= status < FIRST_ERROR_STATUS
 
 
 def _body_fault(call: ModelCall) -> CallFault | None:
