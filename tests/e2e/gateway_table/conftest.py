@@ -6,9 +6,12 @@ A row is a mapping. `turns` is the script; `version`, `timeout_s`, `task` are th
 - `kinds`: what `fault_of` makes of each attempt, `-` for a whole answer.
 - `ends`: `status/reason`; the failure's kind follows from the reason (SPEC §2).
 - `status_code`, `flags`: as in the outcome; default none.
-- `details`: some of `flag_details`; a text that begins with `~` is a regular expression.
+- `details`: some of `flag_details`.
+- `waits_s`: how long Cline waits between the first two attempts, at least.
 
 - `usage`: prompt, cached, completion and reasoning tokens; by default what the server's own log says it sent.
+
+A text that begins with `~` is a regular expression.
 """
 
 from __future__ import annotations
@@ -173,6 +176,11 @@ def _counted_tokens(outcome: Mapping[str, Any]) -> Tokens | None:
     return (usage["input_tokens"], cached, usage["output_tokens"], reasoning)
 
 
+def _waited_s(played: Played) -> float:
+    first, second = played.session.records()[:2]
+    return second.times.received_at_s - (first.times.ended_at_s or 0.0)
+
+
 def _differences(row: Row, played: Played) -> list[str]:
     outcome: dict[str, Any] = run_to_json(played.run, played.out)
     calls = _recorded(played)
@@ -197,6 +205,9 @@ def _differences(row: Row, played: Played) -> list[str]:
         "kinds": _kinds(played),
         "usage": _counted_tokens(outcome),
     }
+    if "waits_s" in row:
+        expected["waits"] = True
+        seen["waits"] = _waited_s(played) >= row["waits_s"]
     details = outcome["flag_details"]
     for flag, fields in row.get("details", {}).items():
         expected |= {f"{flag}.{name}": value for name, value in fields.items()}
@@ -209,6 +220,8 @@ def _differences(row: Row, played: Played) -> list[str]:
 
 
 def _fits(expected: object, seen: object) -> bool:
+    if isinstance(expected, list) and isinstance(seen, list):
+        return len(expected) == len(seen) and all(map(_fits, expected, seen))
     if isinstance(expected, str) and expected.startswith("~"):
         return re.fullmatch(expected[1:], str(seen)) is not None
     return expected == seen
