@@ -80,8 +80,18 @@ ONCE: dict[str, dict[str, Any]] = {
         "kinds": ["redirect", "-"],
         **RECOVERED,
     },
-    "reset_mid_stream": {"turns": [cut("reset_mid_stream"), DONE], "calls": [CUT], "kinds": ["cut"], **FAILED},
-    "close_mid_stream": {"turns": [cut("close_mid_stream"), DONE], "calls": [CUT], "kinds": ["cut"], **FAILED},
+    "reset_mid_stream": {
+        "turns": [cut("reset_mid_stream"), DONE],
+        "calls": [CUT],
+        "kinds": ["cut"],
+        **FAILED,
+    },
+    "close_mid_stream": {
+        "turns": [cut("close_mid_stream"), DONE],
+        "calls": [CUT],
+        "kinds": ["cut"],
+        **FAILED,
+    },
     # Bun sends a request again when a connection that it reuses is cut, even in mid-answer (both versions;
     # without the gateway too): the answer is then the half and the whole.
     "cut_turn_on_a_reused_connection": {
