@@ -11,9 +11,11 @@ pytestmark = pytest.mark.cline
 OLD = "3.0.57"
 DONE: dict[str, Any] = {"text": "All done."}
 OK = "200 finished stop"
-FINAL = (400, 401, 403, 404, 413, 422)
+FINAL = (400, 401, 403, 404)
 """Statuses that Cline takes for the last word."""
+MORE_FINAL = (413, 422)
 RETRIED = (408, 409, 429, 500, 502, 503, 504)
+MORE_RETRIED = (529,)
 
 
 def refusal(status: int, **more: Any) -> dict[str, Any]:
@@ -75,13 +77,14 @@ def test_a_wait_that_the_server_asks_for_reaches_cline(play: Any) -> None:
 @pytest.mark.full
 @pytest.mark.timeout(600)
 def test_every_status_for_good_with_cline_s_own_waits(play: Any) -> None:
-    play({f"{status}": for_good(status, 6) for status in RETRIED})
+    retried = {f"{status}": for_good(status, 6) for status in RETRIED + MORE_RETRIED}
+    play(retried | {f"{status}": for_good(status, 1) for status in MORE_FINAL})
 
 
 @pytest.mark.full
 @pytest.mark.timeout(600)
 def test_every_status_on_the_old_version(play: Any) -> None:
-    final = {f"{status}": {**for_good(status, 1), "version": OLD} for status in FINAL}
-    retried = {f"{status}": {**for_good(status, 3), "version": OLD} for status in RETRIED}
+    final = {f"{status}": {**for_good(status, 1), "version": OLD} for status in FINAL + MORE_FINAL}
+    retried = {f"{status}": {**for_good(status, 3), "version": OLD} for status in RETRIED + MORE_RETRIED}
     recovered = {f"{status}-once": {**once(status), "version": OLD} for status in RETRIED}
     play(final | retried | recovered)

@@ -226,3 +226,37 @@ def test_each_fault_once(play: Any) -> None:
 
 def test_each_fault_for_good(play: Any) -> None:
     play(FOR_GOOD)
+
+
+OLD_ONCE = (
+    "refuse",
+    "reset_before_headers",
+    "close_before_headers",
+    "redirect",
+    "reset_mid_stream",
+    "close_mid_stream",
+    "cut_turn_on_a_reused_connection",
+    "hang_mid_stream",
+    "malformed_sse",
+    "sse_error",
+    "sse_error_mid_stream",
+)
+"""Where 3.0.57 does what 3.0.65 does."""
+
+
+@pytest.mark.full
+@pytest.mark.timeout(900)
+def test_each_fault_on_the_old_version(play: Any) -> None:
+    once = {f"{name}-once": {**ONCE[name], "version": OLD} for name in OLD_ONCE}
+    good = {name: {**row, "version": OLD} for name, row in slow(3).items()}
+    pages = {
+        "html": for_good({"fault": "html"}, ENDED, "not_a_stream", 3, version=OLD),
+        "json-once": {
+            "turns": [fault("json"), DONE],
+            "version": OLD,
+            "calls": [OK, OK],
+            "kinds": ["not_a_stream", "-"],
+            **RECOVERED,
+        },
+    }
+    play(good | once | pages)
