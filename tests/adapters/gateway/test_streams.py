@@ -56,6 +56,54 @@ async def test_200_streams_at_once_pass_byte_for_byte(stage: Any, byte_server: A
     assert {call.end for call in calls} == {CallEnd.FINISHED}
 
 
+class Rounds:
+    """Lets an upstream send piece n only when every client has read piece n-1: one that stalls stops all."""
+
+    def __init__(self, clients: int, pieces: int) -> None:
+        self.begun = [asyncio.Event() for _ in range(pieces)]
+        self._missing = [clients] * (pieces + 1)
+        self.read(-1, clients)
+
+    def read(self, piece: int, clients: int = 1) -> None:
+        self._missing[piece] -= clients
+        if self._missing[piece] == 0 and piece + 1 < len(self.begun):
+            self.begun[piece + 1].set()
+
+
+async def test_none_of_200_live_streams_waits_for_another(stage: Any, byte_server: Any) -> None:
+    clients, pieces = 200, 8
+    rounds = Rounds(clients, pieces)
+
+    async def paced(seen: Any, writer: asyncio.StreamWriter) -> None:
+        seed = int(seen.line.split(" ")[1].rpartition("=")[2])
+        size = sum(len(piece_of(seed, number)) for number in range(pieces))
+        writer.write(f"HTTP/1.1 200 OK\r\ncontent-length: {size}\r\n\r\n".encode())
+        for number, begun in enumerate(rounds.begun):
+            await begun.wait()
+            writer.write(piece_of(seed, number))
+
+    async def client(on: Any, seed: int) -> bool:
+        # a socket each: a client's pool would hold some back
+        reader, writer = await asyncio.open_connection(on.address.host, on.address.port)
+        writer.write(on.post(path=f"/s/{on.session.token}/v1/chat/completions?seed={seed}"))
+        await reader.readuntil(b"\r\n\r\n")
+        right = True
+        for number in range(pieces):
+            expected = piece_of(seed, number)
+            right = await reader.readexactly(len(expected)) == expected and right
+            rounds.read(number)
+        writer.close()
+        return right
+
+    async with byte_server(paced) as (upstream, url), stage(url) as on:
+        async with asyncio.timeout(PATIENCE_S):
+            right = await asyncio.gather(*(client(on, seed) for seed in range(clients)))
+        calls = on.session.records()
+    assert all(right)
+    assert upstream.connections == clients
+    assert [call.end for call in calls] == [CallEnd.FINISHED] * clients
+
+
 async def test_pieces_come_as_they_are_sent(stage: Any, byte_server: Any) -> None:
     go_on = asyncio.Event()
 

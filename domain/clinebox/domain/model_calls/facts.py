@@ -12,8 +12,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from clinebox.domain.model_calls.faults import OPEN, CallFault, fault_of
-from clinebox.domain.model_calls.record import FIRST_ERROR_STATUS, ModelCall
+from clinebox.domain.model_calls.faults import FIRST_REDIRECT_STATUS, OPEN, CallFault, fault_of
+from clinebox.domain.model_calls.record import ModelCall
 
 CALLS_LIMIT: Final = 64
 """Of each list of calls that is kept."""
@@ -189,7 +189,7 @@ class _UsageFold:
             self.sum = replace(total, uncounted_answers=total.uncounted_answers + 1)
         elif fault.kind in OPEN:
             self.sum = replace(total, uncounted_open=total.uncounted_open + 1)
-        elif call.http_status is not None and call.http_status < FIRST_ERROR_STATUS:
+        elif call.http_status is not None and call.http_status < FIRST_REDIRECT_STATUS:
             self.sum = replace(total, uncounted_broken=total.uncounted_broken + 1)
 
 

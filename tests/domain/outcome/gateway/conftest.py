@@ -105,6 +105,11 @@ class Calls:
     def reset_before_headers(self) -> ModelCall:
         return self._own(502, CallEnd.UPSTREAM_CLOSED, "the upstream closed the connection")
 
+    def redirected(self) -> ModelCall:
+        """As the gateway records it: the upstream's own status, and a 502 in its place."""
+        call = self._own(502, CallEnd.REFUSED, "the model server redirects")
+        return replace(call, http_status=307)
+
     def connect_timeout(self) -> ModelCall:
         return self._own(504, CallEnd.TIMEOUT, "the upstream did not answer in time")
 

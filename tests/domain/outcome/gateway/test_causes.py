@@ -189,6 +189,10 @@ ROWS: dict[str, Row] = {
         lambda c: [c.status(307)] * 20,
         Reason.MODEL_TRANSPORT,
     ),
+    "a redirect that the gateway passes not on": Row(
+        logged(502), lambda c: [c.redirected()] * 6, Reason.MODEL_TRANSPORT
+    ),
+    "a redirect once": Row(done, lambda c: [c.redirected(), c.ok()], Reason.FINISHED, None, RECOVERED),
     "an engine that aborts nothing": Row(
         fails(EMPTY), lambda c: [c.empty("abort")] * 3, Reason.MODEL_TRANSPORT
     ),
@@ -302,6 +306,13 @@ def test_two_facts_are_kept_where_cline_s_log_and_the_gateway_disagree(run: Run,
         ("stdout.ndjson", "event.error.message"),
     ]
     assert outcome.notes == ("conflicting evidence: cline.log says status 400, the gateway saw status 500",)
+
+
+def test_a_redirect_is_not_taken_for_a_refused_connection(run: Run, calls: Calls) -> None:
+    """The record has both: the upstream's redirect, and the gateway's 502 in its place."""
+    outcome = logged(502)(run).but(model_calls=calls(*[calls.redirected()] * 6)).outcome()
+    assert outcome.evidence[0].field == "http_status"
+    assert outcome.evidence[0].excerpt.startswith('"http_status":307')
 
 
 def test_the_gateway_s_own_refusal_is_never_the_model_s(run: Run, calls: Calls) -> None:

@@ -92,6 +92,16 @@ def test_what_a_retry_recovered_is_listed_by_call(run: Run, calls: Calls) -> Non
     }
 
 
+def test_a_redirect_is_listed_as_one_and_used_no_tokens(run: Run, calls: Calls) -> None:
+    outcome = run.says("x").ends().but(model_calls=calls(calls.redirected(), calls.ok())).outcome()
+    assert outcome.flag_details[Flag.RECOVERED_FAULTS] == {
+        "source": "model_calls.jsonl",
+        "count": 1,
+        "faults": [{"line": 1, "call": 1, "kind": "redirect", "detail": None, "status": None}],
+    }
+    assert Flag.USAGE_PARTIAL not in outcome.flags
+
+
 def test_a_fault_that_nothing_made_good_is_not_recovered(run: Run, calls: Calls) -> None:
     seen = calls(calls.tool(), calls.status(503), calls.status(503))
     outcome = run.fails("no", "unknown").but(model_calls=seen).outcome()
