@@ -25,7 +25,7 @@ from clinebox.adapters.sandboxes.process_table import (
 from clinebox.adapters.sandboxes.record import Expiry, SandboxRecord
 from clinebox.domain.ports import SandboxFailure, SandboxTrouble
 
-REAP_S: Final = 2.0
+REAP_S: Final = 5.0
 POLL_S: Final = 0.01
 FOR_EVER_S: Final = 1e9
 
@@ -53,8 +53,8 @@ class Hold:
         is_dead = self.jail is not None and not self.jail.is_alive
         if self.expiry is not None and self.expiry.is_over:
             return self._lost(f"is over: its time to live of {self.expiry.ttl_s:g} s has passed")
-        if not self.root.path.exists():
-            return self._lost("is gone: another process removed it")
+        if self.root.is_ended:
+            return self._lost("is gone: it was stopped or removed by another hand")
         if is_dead and self.cgroup.oom_kills():
             message = f"Sandbox {self.root.sandbox_id} died: it ran out of its memory."
             return SandboxFailure(SandboxTrouble.OUT_OF_MEMORY, message)
@@ -93,6 +93,7 @@ class Hold:
         if self._ended:
             return
         self._ended = True
+        self.root.mark_ended()
         if self.forwarder is not None:
             await self.forwarder.close()
         if self.watchdog_elsewhere is not None:
@@ -121,11 +122,14 @@ class Hold:
             os.close(self.jail.owner_fd)
         os.close(self.root.lock_fd)
 
-    async def remove_cgroup(self) -> None:
-        """A group can be removed only when the last zombie has left it: wait a moment for the reaper of that.
+    async def remove_cgroup(self) -> bool:
+        """Remove the group; False while a zombie in it is not reaped, and that takes too long.
 
-        One that is still in use then is left; it holds nothing but a name.
+        Zombies whose parent was killed are left to the host's init, which may take seconds.
         """
         deadline = time.monotonic() + REAP_S
-        while not self.cgroup.remove() and time.monotonic() < deadline:  # noqa: ASYNC110 - the kernel's
+        while not self.cgroup.remove():
+            if time.monotonic() >= deadline:
+                return False
             await asyncio.sleep(POLL_S)
+        return True

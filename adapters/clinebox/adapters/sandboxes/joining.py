@@ -65,6 +65,8 @@ def _gone(path: str, reason: str) -> Failure[SandboxFailure]:
 def _why_not(root: PrivateRoot, record: SandboxRecord, fields: Mapping[str, str]) -> str | None:
     if is_abandoned(root):
         return "the process that started it is gone"
+    if root.is_ended:
+        return "it was stopped"
     if record.expiry is not None and record.expiry.is_over:
         return "its time to live has passed"
     if record.containment is Containment.PLAIN:

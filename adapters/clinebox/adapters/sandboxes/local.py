@@ -163,12 +163,13 @@ class LocalSandboxProvider:
             mounts=start.spec.mounts,
             host={name: start.host[name] for name in ("HOME", "PATH") if name in start.host},
         )
+        cgroup = make_cgroup(start.root.sandbox_id, start.spec.resources, self._cgroup_root)
         try:
-            cgroup = make_cgroup(start.root.sandbox_id, start.spec.resources, self._cgroup_root)
             record = replace(record, cgroup={name: str(each) for name, each in cgroup.directories.items()})
             write_record(start.root.path, record)
             return await self._choose(start, record, cgroup)
         except OSError as error:
+            cgroup.remove()
             return _not_made(start.root.path, error)
 
     async def _choose(

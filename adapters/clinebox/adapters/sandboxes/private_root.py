@@ -33,6 +33,21 @@ class PrivateRoot:
         return make_directories(replace(self, path=self.path / "probe"))
 
     @property
+    def end_mark(self) -> Path:
+        """There once somebody has begun to end the sandbox: every handle on it then knows."""
+        return self.path / "ended"
+
+    @property
+    def is_ended(self) -> bool:
+        """Whether somebody has begun to end it, or has removed it."""
+        return self.end_mark.exists() or not self.path.exists()
+
+    def mark_ended(self) -> None:
+        """Tell the other handles; on a full disk they learn it when the root is gone."""
+        with contextlib.suppress(OSError):
+            self.end_mark.touch(mode=0o600)
+
+    @property
     def sessions(self) -> Path:
         """For session directories; the same path inside."""
         return self.path / "s"

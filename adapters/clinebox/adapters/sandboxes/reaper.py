@@ -77,13 +77,15 @@ async def discard_sandbox(root: PrivateRoot, record: SandboxRecord) -> str | Non
 
     Raises OSError when the root cannot be removed. `root.lock_fd` is closed on success alone.
     """
+    root.mark_ended()
     if (holder := record.holder) is not None:
         send_signal(holder, SIGKILL)
     hold = Hold(root, None, existing_cgroup(record.cgroup))
     left = await end_tree(lambda: hold.processes([], frozenset()), within_s=DISCARD_S)
     if left:
         return f"processes {', '.join(str(each.pid) for each in left)} still live"
-    await hold.remove_cgroup()
+    if not await hold.remove_cgroup():
+        return "its control group is still in use"
     await asyncio.to_thread(remove_private_root, root)
     return None
 

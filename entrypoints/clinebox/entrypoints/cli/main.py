@@ -11,7 +11,7 @@ from typing import Annotated, Final
 import typer
 from typer.main import get_command
 
-from clinebox.entrypoints.cli import classify, demo
+from clinebox.entrypoints.cli import classify, demo, doctor, reap
 from clinebox.entrypoints.cli import run as run_command
 from clinebox.entrypoints.cli.errors import (
     EXIT_BROKEN_PIPE,
@@ -30,6 +30,8 @@ COMMANDS: Final[tuple[Callable[[typer.Typer], None], ...]] = (
     run_command.register,
     demo.register,
     classify.register,
+    doctor.register,
+    reap.register,
 )
 """Each adds one command; a new one is one line here."""
 
