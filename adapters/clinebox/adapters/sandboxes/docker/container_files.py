@@ -46,6 +46,8 @@ class ContainerFiles:
             return await self._in_thread(
                 lambda: files.write_file(self.areas, path, content, mode), path, timeout_s
             )
+        if not _is_utf8(path):
+            return refused(f"The path {path!r} is not UTF-8, which no engine takes.")
         answer = await self.helper(scripts.put_file(path, content, mode), files.READ_BYTES, timeout_s)
         return answer.bind(lambda result: _judged(result, path, "written", None))
 
@@ -61,6 +63,8 @@ class ContainerFiles:
             return await self._in_thread(
                 lambda: files.read_file(self.areas, path, offset_bytes, limit_bytes), path, timeout_s
             )
+        if not _is_utf8(path):
+            return refused(f"The path {path!r} is not UTF-8, which no engine takes.")
         limit = max(limit_bytes, 4096)
         answer = await self.helper(scripts.get_file(path, offset_bytes, limit_bytes), limit, timeout_s)
         return answer.bind(lambda result: _judged(result, path, "read", result.stdout))
@@ -83,11 +87,11 @@ class ContainerFiles:
         return task.result() if done else Failure(_overrun(path, timeout_s))
 
 
+def _is_utf8(path: str) -> bool:
+    return not any("\ud800" <= character <= "\udfff" for character in path)
+
+
 def _problem_of(path: str) -> str | None:
-    try:
-        path.encode("utf-8")
-    except UnicodeEncodeError:
-        return f"The path {path!r} is not UTF-8."
     if not path.startswith("/") or "\0" in path or ".." in path.split("/"):
         return f"A path in the sandbox must be absolute and without '..', not {path!r}."
     if path.endswith("/"):

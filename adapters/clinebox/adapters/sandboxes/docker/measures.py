@@ -1,11 +1,11 @@
-"""What a container used, and whether the kernel killed anything in it for memory."""
+"""What the engine says of a container: its state, what it used, and what was killed in it for memory."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, Final
 
-from clinebox.domain.ports import Command, ResourceUsage
+from clinebox.domain.ports import Command, ResourceUsage, SandboxState, SandboxStatus
 
 COUNTERS: Final = ("/sys/fs/cgroup/memory/memory.oom_control", "/sys/fs/cgroup/memory.events")
 """cgroup v1 and v2, as a container sees its own."""
@@ -35,3 +35,13 @@ def usage_of(stats: Mapping[str, Any]) -> ResourceUsage:
         cpu_s=cpu_ns / NS_PER_S if cpu_ns is not None else None,
         peak_memory_bytes=int(peak) if peak else None,
     )
+
+
+def status_of(state: Mapping[str, Any]) -> SandboxStatus:
+    """Of the `State` that the engine tells of a container."""
+    if state["Running"] and not state.get("Paused"):
+        return SandboxStatus(SandboxState.RUNNING)
+    if state.get("Paused"):
+        return SandboxStatus(SandboxState.RUNNING, "The container is paused.")
+    why = "It ran out of its memory" if state.get("OOMKilled") else "Its first process ended"
+    return SandboxStatus(SandboxState.STOPPED, f"{why} (exit code {state.get('ExitCode')}).")

@@ -109,7 +109,7 @@ class DockerSandboxProvider:
         if network is NetworkMode.NONE:
             return refused("Nothing can be reached in the network mode 'none'.")
         if network is NetworkMode.GATEWAY:
-            made = await gateway_network(self._engine, self._gateway_network, timeout_s=timeout_s)
+            made = await self._for_gateway(timeout_s)
             found = made.map(lambda network: network.host_address)
         else:
             found = await bridge_address(self._engine, timeout_s=timeout_s)
@@ -190,9 +190,18 @@ class DockerSandboxProvider:
 
     async def _network_of(self, spec: SandboxSpec, deadline: float) -> Result[GatewayNetwork, SandboxFailure]:
         if spec.network is NetworkMode.GATEWAY:
-            left_s = deadline - time.monotonic()
-            return await gateway_network(self._engine, self._gateway_network, timeout_s=left_s)
+            return await self._for_gateway(deadline - time.monotonic())
         return Success(GatewayNetwork("none" if spec.network is NetworkMode.NONE else "bridge", ""))
+
+    async def _for_gateway(self, timeout_s: float) -> Result[GatewayNetwork, SandboxFailure]:
+        """Podman 4.3 gives the host no address on an internal network (CNI): there the rules do it alone."""
+        if self._engine.name == "Docker":
+            return await gateway_network(self._engine, self._gateway_network, timeout_s=timeout_s)
+        if not can_fence():
+            message = "The network mode 'gateway' with Podman needs root, nsenter and iptables-restore."
+            return Failure(SandboxFailure(SandboxTrouble.UNAVAILABLE, message))
+        address = await bridge_address(self._engine, timeout_s=timeout_s)
+        return address.map(lambda found: GatewayNetwork("bridge", found))
 
     async def _inspect(self, name: str, deadline: float) -> Result[Mapping[str, Any], SandboxFailure]:
         return await self._engine.call(

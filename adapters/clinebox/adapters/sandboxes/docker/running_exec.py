@@ -17,7 +17,7 @@ from returns.result import Failure, Result, Success
 from clinebox.adapters.sandboxes.docker.engine import API_VERSION, Engine
 from clinebox.adapters.sandboxes.docker.streams import ExecStreams, RefusedError, hijack
 from clinebox.adapters.sandboxes.docker.troubles import no_answer, unreachable
-from clinebox.domain.ports import Command, SandboxFailure, SandboxTrouble
+from clinebox.domain.ports import Command, ExecResult, SandboxFailure, SandboxTrouble
 
 CONTROL_S: Final = 30.0
 """For each small request about an exec."""
@@ -128,6 +128,18 @@ class RunningExec:
             line = next(each for each in status.splitlines() if each.startswith("NSpid:"))
             return int(line.split()[-1])
         return None
+
+    def result(self, *, duration_s: float, timed_out: bool) -> ExecResult:
+        """What there is of it by now."""
+        out, err = self.streams.stdout, self.streams.stderr
+        return ExecResult(
+            exit_code=None if timed_out or self.last is None else self.last.exit_code,
+            stdout=out.content,
+            stderr=err.content,
+            output_truncated=out.truncated or err.truncated,
+            timed_out=timed_out,
+            duration_s=duration_s,
+        )
 
     async def close(self) -> None:
         """Leave it; safe to call twice."""

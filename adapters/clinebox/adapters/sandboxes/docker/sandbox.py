@@ -19,7 +19,12 @@ from clinebox.adapters.sandboxes.docker import scripts
 from clinebox.adapters.sandboxes.docker.container_files import ContainerFiles
 from clinebox.adapters.sandboxes.docker.engine import Engine
 from clinebox.adapters.sandboxes.docker.exec_judgement import judged, not_encodable, too_long
-from clinebox.adapters.sandboxes.docker.measures import oom_kills_command, oom_kills_of, usage_of
+from clinebox.adapters.sandboxes.docker.measures import (
+    oom_kills_command,
+    oom_kills_of,
+    status_of,
+    usage_of,
+)
 from clinebox.adapters.sandboxes.docker.removal import remove_container
 from clinebox.adapters.sandboxes.docker.running_exec import (
     CONTROL_S,
@@ -139,12 +144,11 @@ class DockerSandbox:
         finally:
             if not ending.done():
                 ending.cancel()
-                with contextlib.suppress(asyncio.CancelledError):
-                    await finished(_ended(ending))
+                await finished(asyncio.wait({ending}))
         if not done:
             await finished(self._end(request, running))
         await running.streams.drain(within_s=DRAIN_S)
-        result = _result(running, duration_s=time.monotonic() - started, timed_out=not done)
+        result = running.result(duration_s=time.monotonic() - started, timed_out=not done)
         if not done:
             return Success(result)
         state = ending.result()
@@ -212,9 +216,9 @@ class DockerSandbox:
             took_s = time.monotonic() - started
             if not is_successful(state):
                 return Failure(await self._explained(state.failure()))
-            return Success(_result(running[0], duration_s=took_s, timed_out=False))
+            return Success(running[0].result(duration_s=took_s, timed_out=False))
         except TimeoutError:
-            return Success(_result(running[0], duration_s=timeout_s, timed_out=True))
+            return Success(running[0].result(duration_s=timeout_s, timed_out=True))
         finally:
             for each in running:
                 await finished(each.close())
@@ -302,7 +306,7 @@ class DockerSandbox:
                 return Failure(failure)
             message = f"{self.engine.name} knows nothing of {self.container.name} any more."
             return Success(SandboxStatus(SandboxState.GONE, message))
-        return Success(_status_of(found.unwrap()))
+        return Success(status_of(found.unwrap()))
 
     async def resource_usage(self, *, timeout_s: float) -> Result[ResourceUsage, SandboxFailure]:
         """By the engine's count of its control group; ask before `stop`."""
@@ -342,29 +346,3 @@ class DockerSandbox:
             return None
         message = f"Sandbox {self.container.name} died. {seen.message}"
         return SandboxFailure(SandboxTrouble.LOST, message)
-
-
-async def _ended(task: asyncio.Future[Any]) -> None:
-    await asyncio.wait({task})
-
-
-def _result(running: RunningExec, *, duration_s: float, timed_out: bool) -> ExecResult:
-    out, err = running.streams.stdout, running.streams.stderr
-    code = None if timed_out or running.last is None else running.last.exit_code
-    return ExecResult(
-        exit_code=code,
-        stdout=out.content,
-        stderr=err.content,
-        output_truncated=out.truncated or err.truncated,
-        timed_out=timed_out,
-        duration_s=duration_s,
-    )
-
-
-def _status_of(state: Mapping[str, Any]) -> SandboxStatus:
-    if state["Running"] and not state.get("Paused"):
-        return SandboxStatus(SandboxState.RUNNING)
-    if state.get("Paused"):
-        return SandboxStatus(SandboxState.RUNNING, "The container is paused.")
-    why = "It ran out of its memory" if state.get("OOMKilled") else "Its first process ended"
-    return SandboxStatus(SandboxState.STOPPED, f"{why} (exit code {state.get('ExitCode')}).")
