@@ -160,11 +160,11 @@ class DockerSandboxProvider:
             return Failure(network.failure())
         labelled = replace(spec, labels={**self._labels, **spec.labels})
         plan = ContainerPlan(labelled, workdir, root, network.unwrap().id)
-        # A create that is given up goes on in the engine: see it end, or nothing could be removed.
+        # A create or start that is given up goes on in the engine: see it end, or it could not be removed.
         created = await finished(create_once(self._engine, plan, deadline))
         if not is_successful(created):
             return Failure(created.failure())
-        started = await start_container(self._engine, created.unwrap(), spec.image or "", deadline)
+        started = await finished(start_container(self._engine, created.unwrap(), spec.image or "", deadline))
         if not is_successful(started):
             return Failure(started.failure())
         prepared = await self._prepare(plan, created.unwrap(), network.unwrap(), deadline)

@@ -14,6 +14,7 @@ from clinebox.domain.ports import SandboxFailure, SandboxTrouble
 
 POLL_S: Final = 0.1
 LEAST_S: Final = 0.05
+PASSING: Final = ("already in progress", "engine refused it", "container state improper")
 
 
 async def remove_container(engine: Engine, name: str, *, timeout_s: float) -> Result[None, SandboxFailure]:
@@ -27,7 +28,8 @@ async def remove_container(engine: Engine, name: str, *, timeout_s: float) -> Re
         if is_successful(removed) or removed.failure().trouble is SandboxTrouble.NOT_FOUND:
             return Success(None)
         failure = removed.failure()
-        # Somebody else (its end, with AutoRemove) removes it at this moment: see it gone.
-        if "already in progress" not in failure.message or time.monotonic() >= deadline:
+        # Refused at this moment: it is being started, or ends by itself (AutoRemove). See it gone.
+        passing = any(sign in failure.message for sign in PASSING)
+        if not passing or time.monotonic() >= deadline:
             return Failure(failure)
         await asyncio.sleep(POLL_S)

@@ -162,20 +162,22 @@ class DockerSandbox:
         if state.exit_code != 0 and self._over is not None:
             return Failure(self._over)
         if state.exit_code == KILLED:
-            if (lost := await self._why_lost()) is not None:
-                return Failure(lost)
-            if await self._ran_out_of_memory():
-                name = f"{command.argv[0]!r} was killed"
-                message = f"{name}: sandbox {self.container.name} ran out of its memory."
-                return Failure(SandboxFailure(SandboxTrouble.OUT_OF_MEMORY, message))
+            killed = await self._why_lost() or await self._who_killed(command)
+            if killed is not None:
+                return Failure(killed)
         return judged(command, state, result)
 
-    async def _ran_out_of_memory(self) -> bool:
-        """Whether the kernel's count of kills for memory has grown since the last such look."""
+    async def _who_killed(self, command: Command) -> SandboxFailure | None:
+        """Memory, if the kernel's count of such kills has grown; or the container's own end, under way."""
         answer = await self._helper(oom_kills_command(), 65_536, CONTROL_S)
-        kills = answer.map(lambda result: oom_kills_of(result.stdout)).value_or(self._oom_kills)
+        if answer.map(lambda seen: seen.exit_code).value_or(KILLED) != 0:
+            failed = answer.failure() if not is_successful(answer) else None
+            return failed if failed and failed.trouble is SandboxTrouble.LOST else await self._why_lost()
+        kills = oom_kills_of(answer.unwrap().stdout)
         grown, self._oom_kills = kills > self._oom_kills, kills
-        return grown
+        name = f"{command.argv[0]!r} was killed"
+        message = f"{name}: sandbox {self.container.name} ran out of its memory."
+        return SandboxFailure(SandboxTrouble.OUT_OF_MEMORY, message) if grown else None
 
     async def _end(self, request: ExecRequest, running: RunningExec) -> None:
         """Kill what an exec started; where that cannot be done, the container goes, and all with it."""

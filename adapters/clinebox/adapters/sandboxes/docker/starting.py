@@ -79,7 +79,7 @@ async def start_container(
         started = await engine.call(
             f"starting a container of {image}",
             lambda api: api.start(container_id),
-            timeout_s=max(0.1, deadline - time.monotonic()),
+            timeout_s=max(CREATE_LEAST_S, deadline - time.monotonic()),
         )
         if is_successful(started):
             return Success(None)

@@ -21,7 +21,6 @@ START_IT: Final = {
 TOO_OLD: Final = re.compile(r"client version [\d.]+ is too new\. Maximum supported API version is ([\d.]+)")
 """Docker's answer to a path with a newer version than its own (daemon, middleware/version.go)."""
 TOO_NEW: Final = re.compile(r"client version [\d.]+ is too old\. Minimum supported API version is ([\d.]+)")
-CONFLICT: Final = 409
 NO_SPACE: Final = "no space left on device"
 NOT_RUNNING: Final = ("is not running", "is not started", "container state improper", "is paused")
 NO_PROGRAM: Final = ("executable file not found", "no such file or directory")
@@ -67,7 +66,7 @@ def of_api_error(name: EngineName, what: str, error: APIError) -> SandboxFailure
             f"{what}: the {name} engine's disk is full ({words}). Free some (docker system df shows it)."
         )
         return _failure(SandboxTrouble.DISK_FULL, message)
-    if error.status_code == CONFLICT and any(sign in words for sign in NOT_RUNNING):
+    if any(sign in words for sign in NOT_RUNNING):  # Docker says 409, Podman 4.3 says 500
         return _failure(SandboxTrouble.LOST, f"{what}: {words}")
     if error.status_code == 400:  # noqa: PLR2004 - HTTP's bad request
         return _failure(SandboxTrouble.BAD_REQUEST, f"{what}: the {name} engine refused it: {words}")
