@@ -101,7 +101,7 @@ def _options() -> argparse.Namespace:
 
 def _paced(ways: list[Way], options: argparse.Namespace) -> None:
     """32 streams of 50 tokens a second: what is added to the first byte, and the longest silence."""
-    asked = {"streams": 32, "rounds": 3, "tokens": 100, "pace_ms": 20}
+    asked = {"streams": 32, "rounds": 7, "tokens": 50, "pace_ms": 20}
     turns = _turns("paced", asked, ways, max(2, options.rounds // 2))
     _title("32 streams, 50 tokens/s: first byte, ms", "p50, p99 (and the longest gap between tokens, p99)")
     direct = turns["direct"]
