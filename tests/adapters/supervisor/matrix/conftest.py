@@ -1,24 +1,26 @@
 """The fault matrix's bench: one story a sandbox, on each engine, over the domain's ports alone.
 
 A new engine is one more entry of ENGINES. What is left is read from the host's own /proc, without the scripts
-under test: by marker, by the file-lock limit, by the namespace, and by a word in the command line that nobody hides.
+under test: by marker, by the file-lock limit, by the namespace, and by a word in the command line.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import ctypes
 import os
-import random
+import secrets
 import signal
+import subprocess
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
 import pytest
-from returns.result import Result
 
 from clinebox.adapters.sandboxes.local import LocalSandboxProvider
 from clinebox.adapters.supervisor.client import Finished, SupervisorClient
@@ -30,7 +32,9 @@ from clinebox.domain.shell import session_directory
 T = TypeVar("T")
 Story: TypeAlias = Callable[["Place"], Awaitable[T]]
 MakeProvider: TypeAlias = Callable[[Path], SandboxProvider]
+Wrap: TypeAlias = Callable[[Sandbox], Sandbox]
 PATIENCE_S = 60.0
+CLONE_NEWNS = 0x00020000
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -64,14 +68,13 @@ class Place:
     tag: str
     namespace: str = ""
     """The sandbox's pid namespace as the host names it; empty where it is the host's own."""
-    _known: list[int] = field(default_factory=list)
 
     def plan(self, *argv: str, **fields: Any) -> SupervisedPlan:
         given: dict[str, Any] = {"run_timeout_s": PATIENCE_S, "cleanup_timeout_s": 5.0, **fields}
         return SupervisedPlan(argv=argv, cwd=str(self.workdir), **given)
 
     def script(self, text: str) -> str:
-        """A script for bash: `$LONG` is a sleep that the host knows by its tag, `$S` the session directory."""
+        """For bash: `$LONG` is a sleep that the host knows by its tag, `$S` the session directory."""
         return f"LONG='sleep 86400.{self.tag}' S='{self.directory}'\n{text}"
 
     async def start(self, text: str, **fields: Any) -> asyncio.Task[Finished]:
@@ -140,10 +143,26 @@ class Place:
     def runners(self) -> list[int]:
         return [pid for pid in self.living() if name_of(pid) == "cb-runner"]
 
+    def sizers(self) -> list[int]:
+        return [pid for pid in self.living() if name_of(pid) == "cb-sizer"]
+
+    def inner(self, pid: int) -> int:
+        return inner_pid(pid)
+
+    def end(self, pids: Iterable[int]) -> None:
+        """What a story found escaped, by pid."""
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
     def _is_ours(self, pid: int) -> bool:
         with contextlib.suppress(OSError):
-            return os.readlink(f"/proc/{pid}/cwd").endswith(Path(self.directory).name)
+            return Path(f"/proc/{pid}/cwd").readlink().name == Path(self.directory).name
         return False
+
+
+def _as_it_is(sandbox: Sandbox) -> Sandbox:
+    return sandbox
 
 
 class Stage:
@@ -153,17 +172,32 @@ class Stage:
         self.engine = name
         self.root = root
 
-    def __call__(self, story: Story[T], *, env: Mapping[str, str] | None = None) -> T:
-        return asyncio.run(self.play(story, env=env or {}))
+    def __call__(self, story: Story[T], *, env: Mapping[str, str] | None = None, wrap: Wrap = _as_it_is) -> T:
+        return asyncio.run(self.play(story, env=env or {}, wrap=wrap))
+
+    def in_private_mounts(self, story: Story[T], *, mount: Sequence[str], wrap: Wrap = _as_it_is) -> T:
+        """The same in a thread with a mount namespace of its own, after `mount`, which may say {base}."""
+        with ThreadPoolExecutor(1) as pool:
+            return pool.submit(self._behind, mount, story, wrap).result()
+
+    def _behind(self, mount: Sequence[str], story: Story[T], wrap: Wrap) -> T:
+        """mount_namespaces(7): a namespace of the thread, inherited by what it starts."""
+        base = self.root / "base"
+        base.mkdir(mode=0o700, exist_ok=True)
+        libc = ctypes.CDLL(None, use_errno=True)
+        assert libc.unshare(CLONE_NEWNS) == 0, os.strerror(ctypes.get_errno())
+        subprocess.run(["mount", "--make-rprivate", "/"], check=True)
+        subprocess.run([word.replace("{base}", str(base)) for word in mount], check=True)
+        return self(story, wrap=wrap)
 
     async def play(
         self,
         story: Story[T],
         *,
         env: Mapping[str, str],
-        wrap: Callable[[Sandbox], Sandbox] = lambda sandbox: sandbox,
+        wrap: Wrap,
     ) -> T:
-        workdir, base, tag = self.root / "desk", self.root / "base", f"{random.randrange(10**9):09}"
+        workdir, base, tag = self.root / "desk", self.root / "base", f"{secrets.randbelow(10**9):09}"
         workdir.mkdir(mode=0o755, exist_ok=True)
         base.mkdir(mode=0o700, exist_ok=True)
         provider = ENGINES[self.engine].make(base)
@@ -172,12 +206,14 @@ class Stage:
         directory = f"{sandbox.description.session_root}/m{tag}"
         client = SupervisorClient(sandbox, session_directory(directory).unwrap())
         place = Place(self.engine, sandbox, client, directory, workdir, tag)
-        try:
-            place.namespace = await _own_namespace(place)
-            return await story(place)
-        finally:
-            (await sandbox.stop(timeout_s=PATIENCE_S)).unwrap()
-            _end_by_pid(place)
+        with contextlib.ExitStack() as held:
+            try:
+                place.namespace = await _own_namespace(place)
+                _hold_namespace(place.namespace, held)
+                return await story(place)
+            finally:
+                (await sandbox.stop(timeout_s=PATIENCE_S)).unwrap()
+                _end_by_pid(place)
 
 
 def _end_by_pid(place: Place) -> None:
@@ -192,6 +228,13 @@ def _end_by_pid(place: Place) -> None:
 async def _own_namespace(place: Place) -> str:
     seen = (await place.inside("readlink /proc/self/ns/pid")).stdout.decode().strip()
     return "" if seen == namespace_of(os.getpid()) else seen
+
+
+def _hold_namespace(name: str, held: contextlib.ExitStack) -> None:
+    """Keep its number from being given to another one, which would be another test's."""
+    if name:
+        pid = next(pid for pid in live_pids() if namespace_of(pid) == name)
+        held.callback(os.close, os.open(f"/proc/{pid}/ns/pid", os.O_RDONLY | os.O_CLOEXEC))
 
 
 async def until(condition: Callable[[], object], what: str) -> None:
@@ -240,7 +283,7 @@ def inner_pid(pid: int) -> int:
 
 def namespace_of(pid: int) -> str:
     try:
-        return os.readlink(f"/proc/{pid}/ns/pid")
+        return str(Path(f"/proc/{pid}/ns/pid").readlink())
     except OSError:
         return ""
 
@@ -248,7 +291,9 @@ def namespace_of(pid: int) -> str:
 def _params(*, slow: bool) -> list[Any]:
     """Every engine; of a slow row all but one are a part of `--full`."""
     return [
-        pytest.param(name, marks=[*engine.marks, *([pytest.mark.full] if slow and name != SLOW_ENGINE else [])])
+        pytest.param(
+            name, marks=[*engine.marks, *([pytest.mark.full] if slow and name != SLOW_ENGINE else [])]
+        )
         for name, engine in ENGINES.items()
     ]
 
@@ -271,4 +316,7 @@ def play_local(tmp_path: Path) -> Stage:
     return Stage("local", tmp_path)
 
 
-__all__ = ["Command", "Place", "Result", "Stage", "until"]
+@pytest.fixture
+def play_bubblewrap(tmp_path: Path) -> Stage:
+    """For what a pid namespace of the sandbox's own guarantees."""
+    return Stage("bubblewrap", tmp_path)

@@ -22,15 +22,15 @@ FAMILIES = {
     "TERM ignored": ("trap '' TERM; $LONG & touch up; wait; wait; exit 4", 130),
     "INT ignored": ("trap '' INT; $LONG & touch up; wait", 143),
     "INT and TERM ignored": ("trap '' INT TERM; $LONG & touch up; wait; wait; wait", 137),
-    "double fork and setsid": ("(setsid bash -c \"(setsid $LONG &)\" &); touch up; $LONG", 130),
+    "double fork and setsid": ('(setsid bash -c "(setsid $LONG &)" &); touch up; $LONG', 130),
     "marker removed": ("(setsid env -i /bin/$LONG &); touch up; $LONG", 130),
     "marker and limit removed, in the tree": (
-        "env -i bash -c \"ulimit -S -x unlimited; /bin/$LONG\" & touch up; $LONG",
+        'env -i bash -c "ulimit -S -x unlimited; /bin/$LONG" & touch up; $LONG',
         130,
     ),
     "children of a subreaper": (SUBREAPER, 130),
     "zombies": (ZOMBIES, 130),
-    "stopped": ("(setsid bash -c \"kill -STOP \\$\\$; $LONG\" &); touch up; $LONG", 130),
+    "stopped": ('(setsid bash -c "kill -STOP \\$\\$; $LONG" &); touch up; $LONG', 130),
     "stopped as a whole": ("$LONG & kill -STOP $!; touch up; kill -STOP $$; $LONG", 130),
     "a parent that is always another": ("(setsid bash -c 'f() { (f) & }; f' &); touch up; $LONG", 130),
 }
