@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import shlex
 from enum import IntEnum, StrEnum
-from typing import NewType
+from typing import Final, NewType
 
 from returns.result import Failure, Result, Success
 
@@ -142,6 +142,20 @@ exit "${{status-0}}"
 """
 
 
+def wake_text(directory: SessionDirectory) -> str:
+    """Let a supervisor go on that somebody stopped (SIGSTOP); does nothing to any other."""
+    return f"""{_head(directory)}
+cd -- "$dir" || exit {ShellExit.CANNOT_WRITE}
+{_WAKE}
+exit 0
+"""
+
+
+_WAKE: Final = f"""{{ read -r pid start < {names.SUPERVISOR_PID} && read -r stat < "/proc/$pid/stat" \\
+  && set -- ${{stat##*)}} && [[ $1 == T && ${{20}} == "$start" ]] \\
+  && kill -s CONT "$pid"; }} 2> /dev/null || :"""
+
+
 def _head(directory: SessionDirectory) -> str:
     return f"dir={shlex.quote(directory)}"
 
@@ -149,4 +163,5 @@ def _head(directory: SessionDirectory) -> str:
 def _request(name: str) -> str:
     """Written aside and renamed, so that the supervisor never reads half a word."""
     aside = f"{name}.new.$$"
-    return f"printf '%s\\n' \"$by\" > {aside} && mv -f {aside} {name} || exit {ShellExit.CANNOT_WRITE}"
+    written = f"printf '%s\\n' \"$by\" > {aside} && mv -f {aside} {name} || exit {ShellExit.CANNOT_WRITE}"
+    return f"{written}\n{_WAKE}"

@@ -194,6 +194,12 @@ def test_a_negative_receipt_precedes_all_and_the_other_outcome_is_kept(run: Run)
     assert decide(outcome).retryable
 
 
+def test_a_confirmed_receipt_s_error_is_quoted_in_the_notes(run: Run) -> None:
+    error = "the session directory was removed while the harness ran"
+    outcome = run.ends().with_receipt(cleanup_confirmed=True, error=error).outcome()
+    assert f"receipt: {error}" in outcome.notes
+
+
 def test_a_negative_receipt_s_own_text_stays_out_of_the_outcome(run: Run) -> None:
     outcome = run.ends().with_receipt(cleanup_confirmed=False, error="SECRET command line").outcome()
     assert "SECRET" not in repr(outcome)

@@ -3,6 +3,7 @@
 # clean_up: leaves CONFIRMED and the return code.
 clean_up() {
   CONFIRMED=true
+  end_sizer
   [[ $HARNESS ]] || { [[ $FORCED ]] || ERROR="the runner was killed before it started the harness" FORCED=1; }
   if [[ $FORCED ]]; then
     scan  # remembers the whole tree while parents still tell it
@@ -97,7 +98,7 @@ write_receipt() {
   list_members 32
   ((${#MEMBERS[@]} > 32)) && NOTES[${#NOTES[@]}]="$((${#MEMBERS[@]} - 32)) more survivors"
   [[ $RUNNER ]] && measure_output
-  ((${#WATCHED[@]})) && ask_sizes
+  ((${#MEMBERS[@]})) || ask_sizes  # survivors may hold every place that a program needs
   [[ $ERROR ]] && json_string "$ERROR" && error=$JSON
   [[ $NONCE ]] && json_string "$NONCE" && nonce=$JSON
   [[ $STOPPED_BY ]] && by="\"$STOPPED_BY\""
@@ -106,9 +107,9 @@ write_receipt() {
   printf -v receipt '{"cleanup_confirmed":%s,"return_code":%s,"timed_out":%s,"error":%s,"nonce":%s,"stopped_by":%s,"survivors":%s,"output_bytes":%s,"started_at":%s,"ended_at":%s,"notes":[%s]}' \
     "${CONFIRMED-true}" "$RETURN_CODE" "$TIMED_OUT" "$error" "$nonce" "$by" "$LISTED" "$OUTPUT_BYTES" \
     "$EPOCH" "$ENDED_EPOCH" "$notes"
+  printf '%s\n' "$receipt"  # first: survivors may leave no place for a program, and bash ends then
   [[ -d cleanup.json ]] && rm -rf cleanup.json
   printf '%s\n' "$receipt" > cleanup.json.new && mv -f cleanup.json.new cleanup.json
-  printf '%s\n' "$receipt"
   [[ ${CONFIRMED-true} == true ]]
   exit
 }

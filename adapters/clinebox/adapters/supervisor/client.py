@@ -33,6 +33,7 @@ from clinebox.domain.shell import (
     launch_text,
     remove_text,
     stop_text,
+    wake_text,
 )
 
 CONTROL_TIMEOUT_S: Final = 15.0
@@ -40,6 +41,8 @@ CONTROL_TIMEOUT_S: Final = 15.0
 FENCE_PATIENCE_S: Final = 5.0
 """Between a stop's claim and its receipt."""
 POLL_S: Final = 0.1
+WAKE_S: Final = 2.0
+"""After the deadline, and again."""
 DEADLINE_TOLERANCE_S: Final = 1.0
 """A receipt's times are the wall clock's, which may be set; the deadline itself is monotonic."""
 STDERR_LIMIT_BYTES: Final = 2_000
@@ -120,10 +123,25 @@ class SupervisorClient:
         budget = provider_budget_s(plan.run_timeout_s, plan.cleanup_timeout_s)
         if not is_successful(budget):
             return Failure(SupervisorFailure(SupervisorTrouble.BAD_PLAN, budget.failure().message))
-        launched = await self._sandbox.exec(self._bash(launch_text(self._dir)), timeout_s=budget.unwrap())
+        launched = await self._launch(plan, budget.unwrap())
         if is_successful(launched):
             return await self._after_exec(plan, launched.unwrap())
         return Success(await self._without_answer(plan, launched.failure(), timed_out=False))
+
+    async def _launch(self, plan: SupervisedPlan, budget_s: float) -> Result[ExecResult, SandboxFailure]:
+        waking = asyncio.create_task(self._wake_late(plan.run_timeout_s))
+        try:
+            return await self._sandbox.exec(self._bash(launch_text(self._dir)), timeout_s=budget_s)
+        finally:
+            waking.cancel()
+            await asyncio.wait({waking})
+
+    async def _wake_late(self, run_timeout_s: float) -> None:
+        """Past the deadline, let a supervisor go on that the agent stopped (SIGSTOP): it ends the run itself."""
+        while True:
+            await asyncio.sleep(run_timeout_s + WAKE_S)
+            await self._control("wake", wake_text(self._dir))
+            run_timeout_s = 0
 
     async def request_stop(self, by: StoppedBy) -> Result[StopAnswer, SupervisorFailure]:
         """Ask for the end, also before or during the launch. The receipt says what came of it."""

@@ -7,11 +7,11 @@
 TICK_CS=10           # how often requests, deadline and output are looked at
 SLOW_TICKS=5         # every how many ticks the costlier looks are taken
 OUTPUT_TICKS=2       # every how many ticks the streams' offsets are read
-SIZE_TICKS=30        # every how many ticks a program (stat or wc) is asked for true sizes
+SIZES_S=3            # how often a program (stat or wc) is asked for true sizes
 
 RUN_CS=90000 CLEANUP_CS=1000 OUTPUT_LIMIT=268435456 SURVIVORS=keep MARKER= WATCHED=()
-NONCE= HARNESS= HARNESS_START= HARNESS_GROUP= FEEDER= FEEDER_START= RUNNER= RUNNER_START= EXITED=
-STOPPED_BY= TIMED_OUT=false RETURN_CODE=null ERROR= TERMINATED= OUTPUT_BYTES=0 FORCED= NOTES=()
+NONCE= HARNESS= HARNESS_START= HARNESS_GROUP= FEEDER= FEEDER_START= RUNNER= RUNNER_START= EXITED= SIZER_START=
+STOPPED_BY= TIMED_OUT=false RETURN_CODE=null ERROR= TERMINATED= OUTPUT_BYTES=0 SIZES=0 FORCED= NOTES=()
 
 main() {
   HERE=$1
@@ -25,6 +25,7 @@ main() {
   epoch
   open_idle
   if prepare && ! requested; then
+    start_sizer
     start_runner
     watch
     clean_up
@@ -118,7 +119,7 @@ start_runner() {
 # hear: what the runner reported. The agent can write into this pipe too, so a report must have the one form and
 # name a child of the runner; a lie about the end is checked against /proc.
 hear() {
-  [[ $MESSAGE =~ ^([a-z]+)(\ ([0-9]{1,10}))?(\ ([0-9]{1,20})\ ([0-9]{1,10}))?$ ]] || return 0
+  [[ $MESSAGE =~ ^([a-z]+)(\ ([0-9]{1,18}))?(\ ([0-9]{1,20})\ ([0-9]{1,10}))?$ ]] || return 0
   local word=${BASH_REMATCH[1]} pid=${BASH_REMATCH[3]} start=${BASH_REMATCH[5]} group=${BASH_REMATCH[6]}
   case $word in
     started)
@@ -131,13 +132,17 @@ hear() {
       FEEDER=$pid FEEDER_START=$START KNOWN[$pid]=$START
       ;;
     exited) EXITED=1 ;;
+    sizes) [[ $pid ]] && SIZES=$((10#$pid)) ;;
     unfenced) NOTES[${#NOTES[@]}]="no file-lock limit here: only the environment marks processes" ;;
   esac
 }
 
-# is_over: the runner has ended, and the harness too (somebody may have killed the runner alone).
+# is_over: the runner has ended, and the harness too (somebody may have killed the runner alone). A runner that
+# somebody stopped would never tell of the harness's end.
 is_over() {
-  ! is_alive "$RUNNER" "$RUNNER_START" && ! is_alive "$HARNESS" "$HARNESS_START"
+  is_alive "$RUNNER" "$RUNNER_START" || { ! is_alive "$HARNESS" "$HARNESS_START"; return; }
+  [[ $STATE == T ]] && send CONT "$RUNNER" "$RUNNER_START"
+  return 1
 }
 
 # watch: until the harness has ended by itself, or FORCED says that it must be ended.
@@ -147,7 +152,6 @@ watch() {
     next_tick
     if [[ $EXITED ]] || ((ticks % SLOW_TICKS == 0)); then is_over && { drain; return; }; fi
     ((ticks % OUTPUT_TICKS == 0)) && measure_output
-    ((ticks % SIZE_TICKS == SIZE_TICKS - 1)) && ask_sizes
     if requested || overdue || flooded || { ((ticks % SLOW_TICKS == 0)) && deserted; }; then
       is_over || { FORCED=1; return; }
       STOPPED_BY= TIMED_OUT=false ERROR=  # it was quicker than we
@@ -175,7 +179,7 @@ overdue() {
 }
 
 flooded() {
-  ((OUTPUT_BYTES > OUTPUT_LIMIT)) && STOPPED_BY=output_limit
+  ((OUTPUT_BYTES > OUTPUT_LIMIT || SIZES > OUTPUT_LIMIT)) && STOPPED_BY=output_limit
 }
 
 deserted() {
@@ -216,8 +220,37 @@ measure_output() {
   return 0
 }
 
-# ask_sizes: what others write by name is seen in a file's size alone. No builtin of bash knows it, so stat or wc
-# is asked where it is there.
+# start_sizer: what others write by name is seen in a file's size alone. No builtin of bash knows it, so stat or wc
+# is asked where it is there, by a process of its own: where no process can be started any more (a fork bomb under a
+# bound), bash 5.2 tries for 15 s and then ends. It carries the session's limit, for a reaper that comes later.
+start_sizer() {
+  type -P stat wc > /dev/null || return 0
+  (
+    trap 'exit' HUP INT TERM USR1
+    ulimit -S -x "$FENCE"
+    printf cb-sizer > "/proc/$BASHPID/comm"
+    exec 8>&9 3>&- 4>&- > /dev/null
+    open_idle
+    while pause "$SIZES_S"; is_alive "$$" "$OLDEST"; do
+      ask_sizes
+      printf 'sizes %s\n' "$OUTPUT_BYTES" >&8
+    done
+  ) 2> /dev/null &
+  SIZER=$!
+  read_stat "$SIZER" && SIZER_START=$START
+}
+
+# end_sizer: asked first, so that no program of it is taken for a survivor.
+end_sizer() {
+  local tries=0
+  while send USR1 "$SIZER" "$SIZER_START"; do
+    ((tries++ < 20)) || send KILL "$SIZER" "$SIZER_START"
+    pause 0.01
+    [[ $MESSAGE ]] && hear
+  done
+}
+
+# ask_sizes: OUTPUT_BYTES, by two programs; only where a fork that fails ends nothing.
 ask_sizes() {
   local sizes size sum=0
   sizes=$(true_sizes stdout.ndjson stderr.txt "${WATCHED[@]}" 2> /dev/null)

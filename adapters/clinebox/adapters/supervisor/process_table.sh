@@ -10,6 +10,7 @@
 HEARD=
 OLDEST=0               # start time of the supervisor: what is older cannot belong
 KERNEL_THREAD=0x200000 # PF_KTHREAD in stat's flags
+SIZER=                 # our own process that looks at sizes, which is no part of the run
 declare -A KNOWN=()    # pid -> start time of everything that was ever seen to belong
 declare -A MEMBERS=()  # pid -> start time of what belongs and is alive, as of the last scan
 
@@ -84,7 +85,7 @@ scan() {
   MEMBERS=()
   for path in /proc/[0-9]*; do
     pid=${path#/proc/}
-    ((pid > 1 && pid != $$ && pid != BASHPID)) || continue
+    ((pid > 1 && pid != $$ && pid != BASHPID && pid != SIZER)) || continue
     read_stat "$pid" && [[ $STATE != [ZXx] ]] && ((START >= OLDEST && !(FLAGS & KERNEL_THREAD))) || continue
     STARTS[$pid]=$START PARENTS[$pid]=$PARENT GROUPS_[$pid]=$GROUP SESSIONS[$pid]=$SESSION
     if [[ ${KNOWN[$pid]-} == "$START" ]] || carries_marker "$pid"; then remember "$pid" "$START"; fi
@@ -141,14 +142,10 @@ pause() {
   MESSAGE=
   if IFS= read -r -t "$1" -u 9 part; then
     MESSAGE=$HEARD$part HEARD=
-OLDEST=0               # start time of the supervisor: what is older cannot belong
-KERNEL_THREAD=0x200000 # PF_KTHREAD in stat's flags
   else
     HEARD+=$part
   fi
   ((${#HEARD} < 256)) || HEARD=
-OLDEST=0               # start time of the supervisor: what is older cannot belong
-KERNEL_THREAD=0x200000 # PF_KTHREAD in stat's flags
 }
 
 # describe PID START: AGE in seconds ("null" where the clocks disagree) and COMMAND, bounded; the bare name in

@@ -128,9 +128,18 @@ def _notes(case: Case, finding: Finding) -> tuple[str, ...]:
         else ()
     )
     receipt = case.receipt.notes if case.receipt is not None else ()
+    error = _error_beside_confirmation(case)
     against = (f"conflicting evidence: {conflict.sentence}" for conflict in gateway_conflicts(case))
     disagreed = tuple(note for note in against if note not in finding.notes)
-    return (*version, *stray, *gone, *disagreed, *(f"receipt: {note}" for note in receipt))
+    return (*version, *stray, *gone, *disagreed, *error, *(f"receipt: {note}" for note in receipt))
+
+
+def _error_beside_confirmation(case: Case) -> tuple[str, ...]:
+    """Said of a run whose end is confirmed; a negative receipt's text stays out (SPEC §4)."""
+    receipt = case.receipt
+    if receipt is None or not receipt.cleanup_confirmed or receipt.error is None:
+        return ()
+    return (f"receipt: {receipt.error}",)
 
 
 def _unconfirmed(case: Case, outcome: Outcome) -> Outcome | None:
