@@ -52,6 +52,22 @@ def test_the_embedding_example_runs_and_is_graded(
     assert (tmp_path / "out" / "outcome.json").is_file()
 
 
+def test_the_embedding_example_runs_through_the_gateway(
+    tmp_path: Path, cline_binary: Callable[[str], Path]
+) -> None:
+    cline_binary("3.0.65")
+    (tmp_path / "desk").mkdir()
+    namespace: dict[str, Any] = {}
+    for example in examples()[1:3]:
+        exec(compile(example, "docs/embedding.md", "exec"), namespace)  # noqa: S102 - our own document
+    with running_scripted_model(Script(turns=(Turn(text="done"),))) as model:
+        prompt = prepare_prompt("Say done.").unwrap()
+        request = RunRequest(prompt, tmp_path / "desk", ModelEndpoint(model.base_url, "m"), "3.0.65")
+        finished = asyncio.run(namespace["watched_run"](request, tmp_path / "out", local_ports()))
+    assert finished.judgement.outcome.status == "completed"
+    assert len((tmp_path / "out" / "model_calls.jsonl").read_text().splitlines()) == 1
+
+
 @pytest.mark.parametrize("version", ["3.0.57", "3.0.65"])
 def test_cline_starts_a_granted_mcp_server(
     tmp_path: Path, cline_binary: Callable[[str], Path], version: str

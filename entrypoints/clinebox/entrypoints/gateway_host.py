@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import ipaddress
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Final
-from urllib.parse import urlsplit
 
 from clinebox.adapters.gateway import Gateway, SessionOptions, Upstream, new_session_token, serve_gateway
 from clinebox.domain.ports import GatewayRoute, HostPort
 from clinebox.entrypoints.model_access import GatewayAccess
+from clinebox.entrypoints.proxies import by_proxy
 from clinebox.entrypoints.run_request import ModelEndpoint
 
 LOOPBACK: Final = GatewayRoute("127.0.0.1", "127.0.0.1")
@@ -40,17 +39,8 @@ async def serving_gateway(model: ModelEndpoint, route: GatewayRoute = LOOPBACK) 
 
     `route` is what the provider says of the network mode. OSError when it cannot listen there.
     """
-    upstream = Upstream(model.base_url, model.api_key, trust_env=not _is_this_host(model.base_url))
+    upstream = Upstream(model.base_url, model.api_key, trust_env=by_proxy(model.base_url))
     async with serve_gateway(gateway := Gateway(upstream), route.listen_host) as address:
         inside = f"[{route.inside_host}]" if ":" in route.inside_host else route.inside_host
         at = HostPort(route.listen_host, address.port)
         yield GatewayHost(gateway, f"http://{inside}:{address.port}", at)
-
-
-def _is_this_host(url: str) -> bool:
-    """Whether a proxy of the environment would be asked for an address that only this host has."""
-    host = urlsplit(url).hostname or ""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

@@ -137,7 +137,7 @@ class SupervisorClient:
             await asyncio.wait({waking})
 
     async def _wake_late(self, run_timeout_s: float) -> None:
-        """Past the deadline, let a supervisor go on that the agent stopped (SIGSTOP): it ends the run itself."""
+        """Past the deadline, wake a supervisor that the agent stopped (SIGSTOP): it ends the run itself."""
         while True:
             await asyncio.sleep(run_timeout_s + WAKE_S)
             await self._control("wake", wake_text(self._dir))

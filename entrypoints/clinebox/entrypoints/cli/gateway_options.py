@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
-from urllib.parse import urlsplit
 
 from returns.pipeline import is_successful
 
@@ -16,6 +15,7 @@ from clinebox.domain.cline.launch import checked_model_name, checked_model_url
 from clinebox.domain.preflight import shown_url
 from clinebox.entrypoints.cli import run_options
 from clinebox.entrypoints.cli.errors import CliError
+from clinebox.entrypoints.proxies import by_proxy
 
 TOKEN_CHARS: Final = (16, 128)
 _TOKEN: Final = re.compile(r"[A-Za-z0-9_-]*", re.ASCII)
@@ -34,10 +34,8 @@ class ModelServer:
 
     @property
     def by_proxy(self) -> bool:
-        """Whether the environment's proxies count: not for this very host, which they could not reach."""
-        host = (urlsplit(self.url).hostname or "").lower()
-        address = _address(host)
-        return host != "localhost" if address is None else not address.is_loopback
+        """Whether the environment's proxies count."""
+        return by_proxy(self.url)
 
 
 @dataclass(frozen=True, slots=True)
