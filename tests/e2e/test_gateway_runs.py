@@ -16,6 +16,7 @@ from clinebox.adapters.scripted_model import Script, ToolCall, Turn, running_scr
 from clinebox.domain.cline.pins import NEWEST
 from clinebox.domain.cline.prompt import prepare_prompt
 from clinebox.domain.outcome.model import Reason
+from clinebox.domain.ports import HostPort
 from clinebox.domain.secrets.masker import Masker
 from clinebox.entrypoints.bootstrap import local_ports, run_directory
 from clinebox.entrypoints.gateway_host import GatewayHost
@@ -60,7 +61,7 @@ def test_the_key_is_nowhere_in_the_sandbox_nor_in_what_is_written(start: Any) ->
     assert run.object["status"] == "completed", run.object
     work = run.out.parent / "work"
     assert "apiKey" in (work / "settings.txt").read_text()  # the settings were there to be read
-    assert "CLINE_DATA_DIR=" in (work / "seen.txt").read_text()  # and so was the environment
+    assert b"CLINE_DATA_DIR=" in (work / "seen.txt").read_bytes()  # and so was the environment
     files = [path for path in (*run.out.rglob("*"), *work.rglob("*")) if path.is_file()]
     assert [path.name for path in files if KEY.encode() in path.read_bytes()] == []
     assert KEY not in run.stderr
@@ -144,7 +145,7 @@ def test_a_gateway_that_the_sandbox_cannot_reach_is_no_fault_of_the_models(
         request = RunRequest(prepare_prompt("Go.").unwrap(), tmp_path / "work", model, NEWEST)
         writer = run_directory(tmp_path / "out", Masker()).unwrap()
         async with Gateway(Upstream(model.base_url)) as gateway:
-            access = GatewayHost(gateway, url).open()
+            access = GatewayHost(gateway, url, HostPort("127.0.0.1", 9)).open()
             return await AgentRun(request, local_ports(), writer, SilentObserver(), access).execute()
 
     with socket.socket() as taken:

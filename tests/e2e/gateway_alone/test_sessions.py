@@ -171,7 +171,7 @@ def test_a_host_without_the_key_runs_cline_through_it(
     gate = open_gate(served.base_url, "--no-preflight")
     session = gate.open()
     there = ("--model-url", session["base_url"], "--model", session["model"], "--api-key-env", "TOKEN")
-    run = start("Make it.", *there, env={"TOKEN": session["token"]})
+    run = start("Make it.", *there, "--no-preflight", env={"TOKEN": session["token"]})
     ended = run.finish()
     assert (ended.exit_code, ended.object["reason"]) == (0, "finished"), ended.stderr
     assert (run.out.parent / "work" / "made.txt").read_text() == "hi\n"

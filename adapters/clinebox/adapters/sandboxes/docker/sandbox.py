@@ -53,6 +53,8 @@ START_S: Final = 60.0
 """For a command's start, before its own time begins: dozens at once keep an engine busy."""
 IDLE_POLL_S: Final = 0.01
 KILLED: Final = 137
+ENDING_LOOKS: Final = 5
+ENDING_POLL_S: Final = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,10 +164,18 @@ class DockerSandbox:
         if state.exit_code != 0 and self._over is not None:
             return Failure(self._over)
         if state.exit_code == KILLED:
-            killed = await self._why_lost() or await self._who_killed(command)
+            killed = await self._why_lost() or await self._who_killed(command) or await self._lost_soon()
             if killed is not None:
                 return Failure(killed)
         return judged(command, state, result)
+
+    async def _lost_soon(self) -> SandboxFailure | None:
+        """A removal from outside kills the processes before the engine says that the container is gone."""
+        for _ in range(ENDING_LOOKS):
+            await asyncio.sleep(ENDING_POLL_S)
+            if (lost := await self._why_lost()) is not None:
+                return lost
+        return None
 
     async def _who_killed(self, command: Command) -> SandboxFailure | None:
         """Memory, if the kernel's count of such kills has grown; or the container's own end, under way."""
