@@ -24,6 +24,7 @@ main() {
   STARTED=$NOW
   epoch
   open_idle
+  look_at_proc
   if prepare && ! requested; then
     start_sizer
     start_runner
@@ -80,6 +81,17 @@ prepare() {
   read_stat "$$"
   OLDEST=$START
   printf '%s %s\n' "$$" "$START" > supervisor.pid || { ERROR="supervisor.pid cannot be written"; return 1; }
+}
+
+# look_at_proc: proc(5): with hidepid another user's processes are not there for us. The last mount is what counts.
+look_at_proc() {
+  local point options hides=
+  while read -r _ point _ options _; do
+    [[ $point == /proc ]] || continue
+    [[ $options == *hidepid=* && $options != *hidepid=@(0|off)* ]] && hides=1 || hides=
+  done < /proc/self/mounts
+  [[ ! $hides ]] \
+    || NOTES[${#NOTES[@]}]="/proc is mounted with hidepid: only what this user may see was looked for and ended"
 }
 
 # read_config: `name=value` lines, read and never sourced.
