@@ -1,10 +1,6 @@
 """Stop, expiry, or both at once, held by a barrier at each step of a launch and of an end.
 
-<<<<<<< HEAD
-A shim before the real program in PATH says that it got to the step, and waits until the test lets it go on.
-=======
 A shim in PATH says that the launch got to the step, and waits there until the test lets it go on.
->>>>>>> wt-matrix
 """
 
 from __future__ import annotations
