@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from returns.pipeline import is_successful
 
@@ -64,6 +64,17 @@ class _TranscriptReader:
         return self._folder.finish()
 
 
+@dataclass(frozen=True, slots=True)
+class _Collected:
+    """What a run left behind, read and copied."""
+
+    evidence: RunEvidence
+    """The streams alone."""
+    transcript: Transcript | None
+    truncated: frozenset[str]
+    notes: tuple[str, ...]
+
+
 async def judge_run(
     session: AgentSession,
     finished: Finished | None,
@@ -79,16 +90,8 @@ async def judge_run(
     its record is whole.
     """
     calls = access.end()
-    collector = Collector(session.sandbox, writer)
-    stdout, stderr, log = StdoutReader(names.STDOUT), StderrReader(names.STDERR), LogReader(names.CLINE_LOG)
-    transcript = _TranscriptReader()
-    has_stdout = await collector.copy(
-        session.path(session_files.STDOUT), names.STDOUT, stdout, masked=transcript
-    )
-    has_stderr = await collector.copy(session.path(session_files.STDERR), names.STDERR, stderr)
-    has_log = await collector.copy(session.path(CLINE_LOG), names.CLINE_LOG, log)
-    said = transcript.finish() if has_stdout else None
-    joined = None if calls is None else _joined(calls, said)
+    left = await _collect(session, writer)
+    joined = None if calls is None else _joined(calls, left.transcript)
     model_calls = None if joined is None else _record_calls(joined, writer)
     receipt = None if finished is None else finished.receipt
     if receipt is not None:
@@ -97,23 +100,47 @@ async def judge_run(
         cline_version=request.cline_version,
         requested_stop=stop,
         expected_sources=_expected(model_calls),
-        truncated_sources=frozenset(collector.truncated),
+        truncated_sources=left.truncated,
         expected_base_url=access.base_url,
         receipt_nonce=None if receipt is None else receipt.nonce,
     )
+    witnesses = replace(
+        left.evidence,
+        receipt=None if receipt is None else ReceiptEvidence(names.RECEIPT, receipt),
+        model_calls=model_calls,
+    )
+    return Judgement(_outcome(_with_facts(witnesses, facts)), facts, left.transcript, left.notes, joined)
+
+
+async def _collect(session: AgentSession, writer: RunDirectoryWriter) -> _Collected:
+    collector = Collector(session.sandbox, writer)
+    stdout, stderr, log = StdoutReader(names.STDOUT), StderrReader(names.STDERR), LogReader(names.CLINE_LOG)
+    transcript = _TranscriptReader()
+    has_stdout = await collector.copy(
+        session.path(session_files.STDOUT), names.STDOUT, stdout, masked=transcript
+    )
+    has_stderr = await collector.copy(session.path(session_files.STDERR), names.STDERR, stderr)
+    has_log = await collector.copy(session.path(CLINE_LOG), names.CLINE_LOG, log)
     evidence = RunEvidence(
         stdout=stdout.finish() if has_stdout else None,
         log=log.finish() if has_log else None,
         stderr=stderr.finish() if has_stderr else None,
-        receipt=None if receipt is None else ReceiptEvidence(names.RECEIPT, receipt),
-        model_calls=model_calls,
+    )
+    said = transcript.finish() if has_stdout else None
+    return _Collected(evidence, said, frozenset(collector.truncated), tuple(collector.notes))
+
+
+def _with_facts(evidence: RunEvidence, facts: RunFacts) -> RunEvidence:
+    """The facts that `outcome.json` keeps, as the judge takes them."""
+    return replace(
+        evidence,
         requested_stop=facts.requested_stop,
+        failed_step=facts.failed_step,
         cline_version=facts.cline_version,
         expected_base_url=facts.expected_base_url,
         expected_sources=facts.expected_sources,
         truncated_sources=facts.truncated_sources,
     )
-    return Judgement(_outcome(evidence), facts, said, tuple(collector.notes), joined)
 
 
 def _joined(calls: Sequence[ModelCall], transcript: Transcript | None) -> tuple[JoinedCall, ...]:
@@ -145,13 +172,7 @@ def judge_step(step: FailedStep | None, request: RunRequest, stop: RequestedStop
         failed_step=step,
         expected_base_url=request.model.base_url,
     )
-    evidence = RunEvidence(
-        requested_stop=stop,
-        failed_step=step,
-        cline_version=request.cline_version,
-        expected_base_url=request.model.base_url,
-    )
-    return Judgement(_outcome(evidence), facts, None)
+    return Judgement(_outcome(_with_facts(RunEvidence(), facts)), facts, None)
 
 
 def _outcome(evidence: RunEvidence) -> Outcome:

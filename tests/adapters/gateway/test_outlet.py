@@ -9,20 +9,29 @@ import pytest
 from clinebox.adapters.gateway.outlet import COMMENT, Outlet, flowing
 
 PATIENCE_S = 60.0
+SEVERAL = 10
 
 
 async def test_a_comment_never_stands_inside_an_event() -> None:
+    """Beside it an outlet between two events, whose comments tell how much time has passed."""
     sent: list[bytes] = []
-    told = asyncio.Event()
+    told, passed = asyncio.Event(), asyncio.Event()
+    comments: list[bytes] = []
 
     async def send(piece: bytes) -> None:
         sent.append(piece)
         if COMMENT in sent:
             told.set()
 
+    async def count(piece: bytes) -> None:
+        comments.append(piece)
+        if len(comments) == SEVERAL:
+            passed.set()
+
     async with flowing(Outlet(send, keep_alive_s=0.01)) as outlet:
         await outlet.put(b"data: half")
-        await asyncio.sleep(0.1)
+        async with flowing(Outlet(count, keep_alive_s=0.01)):
+            await asyncio.wait_for(passed.wait(), PATIENCE_S)
         assert sent == [b"data: half"]
         await outlet.put(b" of it\n\n")
         await asyncio.wait_for(told.wait(), PATIENCE_S)

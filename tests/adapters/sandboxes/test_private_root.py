@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+import threading
 from pathlib import Path
 
 import pytest
@@ -118,3 +119,20 @@ def test_a_base_that_would_put_a_killers_word_into_paths_is_not_taken(
     (tmp_path / word).mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / word))
     assert base_directory() == Path("/tmp")
+
+
+def test_a_root_that_is_being_removed_is_ended_at_every_moment(tmp_path: Path) -> None:
+    """A handle on it asks only after its command was killed: a mark that went first would be a plain 137."""
+    for _ in range(20):
+        root = create_private_root(tmp_path)
+        for number in range(200):
+            (root.sessions / str(number)).mkdir()
+        root.mark_ended()
+        removal = threading.Thread(target=remove_private_root, args=(root,))
+        removal.start()
+        seen = {root.is_ended}
+        while removal.is_alive():
+            seen.add(root.is_ended)
+        removal.join()
+        assert seen == {True}
+    assert list(tmp_path.iterdir()) == []

@@ -267,3 +267,35 @@ def test_a_responses_end_is_a_finish_reason(end: dict[str, object], finish: str 
     )
     assert (seen.finish_reason, seen.terminal_event) == (finish, True)
     assert (seen.error is not None) == (end["status"] == "failed")
+
+
+def test_a_null_usage_forgets_no_earlier_one() -> None:
+    seen = observe(sse(chunk({"content": "x"}, usage=USAGE), chunk({}, "stop", usage=None)))
+    assert seen.usage == COUNTED
+
+
+def test_no_done_is_told_by_a_flag() -> None:
+    seen = observe(sse(*ORDINARY[:-1]))
+    assert seen.flags == {CallFlag.NO_TERMINAL_EVENT}
+
+
+def test_a_cut_stream_has_output_and_no_finish_reason() -> None:
+    seen = observe(sse(*ORDINARY)[:400])
+    assert (seen.produced_output, seen.finish_reason, seen.terminal_event) == (True, None, False)
+    assert CallFlag.BAD_DATA not in seen.flags
+
+
+def test_tool_calls_are_counted_by_their_index() -> None:
+    seen = observe(sse(*CALLS))
+    assert (seen.tool_call_count, seen.produced_output, seen.finish_reason) == (2, True, "tool_calls")
+
+
+def test_a_data_line_that_is_no_json_is_flagged_and_the_rest_is_read() -> None:
+    seen = observe(sse(b'{"id":"x","choices":[{"delta":', *ORDINARY))
+    assert CallFlag.BAD_DATA in seen.flags
+    assert seen.finish_reason == "stop"
+
+
+def test_data_of_several_lines_is_one_event() -> None:
+    first, rest = ORDINARY[1].split(b",", 1)
+    assert observe(b"data: " + first + b",\ndata:" + rest + b"\n\n").produced_output

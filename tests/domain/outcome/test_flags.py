@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from clinebox.domain.outcome.classify import classify
+from clinebox.domain.outcome.evidence import evidence_from_bytes
 from clinebox.domain.outcome.flags import FLAG_RULES
 from clinebox.domain.outcome.model import Flag, Outcome, Reason
 
 if TYPE_CHECKING:
     from conftest import Corpus, Run
+
+
+CORPUS = Path(__file__).parents[2] / "corpus"
 
 
 def judge(corpus: Corpus, name: str) -> Outcome:
@@ -169,6 +174,20 @@ def test_a_retry_that_worked_is_a_recovered_fault(corpus: Corpus) -> None:
         "faults": [{"line": 1, "kind": "empty_response", "detail": "other", "status": None}],
     }
     assert Flag.RECOVERED_FAULTS not in judge(corpus, "3.0.57/html_forever").flags
+
+
+def test_a_run_that_its_own_limit_aborted_had_recovered_too() -> None:
+    """It went on after the retry; one that ended in an error did not."""
+    recorded = CORPUS / "3.0.57" / "html_once"
+    stdout, log = (recorded / "stdout.ndjson").read_bytes(), (recorded / "cline-log.jsonl").read_bytes()
+
+    def flags(finish: bytes) -> tuple[Flag, ...]:
+        ended = stdout.replace(b'"finishReason":"completed"', b'"finishReason":"%s"' % finish)
+        return classify(evidence_from_bytes(stdout=ended, cline_log=log)).unwrap().flags
+
+    assert Flag.RECOVERED_FAULTS in flags(b"completed")
+    assert Flag.RECOVERED_FAULTS in flags(b"aborted")
+    assert Flag.RECOVERED_FAULTS not in flags(b"error")
 
 
 def test_survivors_are_listed(run: Run) -> None:

@@ -1,14 +1,24 @@
-"""What cannot be asked of a local sandbox, told in sentences before the kernel does it in numbers."""
+"""What cannot be asked of any sandbox here, told in sentences before kernel or engine do it in numbers."""
 
 from __future__ import annotations
 
 import errno
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final
 
 from returns.result import Failure, Result
 
-from clinebox.domain.ports import Command, ExecResult, SandboxFailure, SandboxTrouble
+from clinebox.domain.ports import (
+    Command,
+    ExecResult,
+    HostPort,
+    NetworkMode,
+    SandboxFailure,
+    SandboxSpec,
+    SandboxTrouble,
+)
 
 
 def refused(message: str) -> Failure[SandboxFailure]:
@@ -44,3 +54,46 @@ def not_started(command: Command, error: OSError | ValueError) -> Result[ExecRes
         return refused(f"The command {name!r} and its environment are too long for the kernel.")
     message = f"The command {name!r} could not be started: {error}."
     return Failure(SandboxFailure(SandboxTrouble.UNAVAILABLE, message))
+
+
+LAST_PORT: Final = 65_535
+
+
+def objections(spec: SandboxSpec) -> Iterator[str]:
+    """What no provider can be asked for, each in a sentence: environment, bounds, mounts, the gateway."""
+    if (problem := problem_of_environment(spec.env)) is not None:
+        yield problem
+    yield from _bad_bounds(spec)
+    yield from _bad_mounts(spec)
+    if spec.network is NetworkMode.GATEWAY:
+        yield from _bad_gateway(spec.gateway)
+
+
+def _bad_bounds(spec: SandboxSpec) -> Iterator[str]:
+    limits = spec.resources
+    bounds = {
+        "time to live": spec.ttl_s,
+        "limit on cpu_cores": limits.cpu_cores,
+        "limit on memory_bytes": limits.memory_bytes,
+        "limit on pids": limits.pids,
+        "limit on disk_bytes": limits.disk_bytes,
+    }
+    for name, value in bounds.items():
+        if value is not None and not (math.isfinite(value) and value > 0):
+            yield f"The {name} must be a positive number, not {value}."
+
+
+def _bad_mounts(spec: SandboxSpec) -> Iterator[str]:
+    for mount in spec.mounts:
+        if not (mount.sandbox_path.startswith("/") and mount.host_path.startswith("/")):
+            yield f"A mount needs absolute paths, not {mount.host_path} at {mount.sandbox_path}."
+        elif not Path(mount.host_path).exists():
+            yield f"{mount.host_path}, to be mounted at {mount.sandbox_path}, does not exist."
+
+
+def _bad_gateway(gateway: HostPort | None) -> Iterator[str]:
+    if gateway is None:
+        yield "The network mode 'gateway' needs the gateway's address."
+    elif not gateway.host or not 0 < gateway.port <= LAST_PORT:
+        address = f"{gateway.host!r}:{gateway.port}"
+        yield f"The gateway's address {address} is none; a port is a number from 1 to {LAST_PORT}."

@@ -48,8 +48,6 @@ IDLE_POLL_S: Final = 0.01
 CHDIR_FAILED: Final = 125
 """env(1): its own failure, so also a directory that is not there."""
 KILLED: Final = 128 + SIGKILL
-ENDING_LOOKS: Final = 5
-ENDING_POLL_S: Final = 0.1
 
 
 @dataclass(slots=True, eq=False)
@@ -153,10 +151,7 @@ class LocalSandbox:
         self, command: Command, running: RunningExec, *, timed_out: bool, duration_s: float
     ) -> Result[ExecResult, SandboxFailure]:
         code = self._code(running)
-        over = None if timed_out or code == 0 else self._why_over()
-        if over is None and code == KILLED and not timed_out:
-            over = await self._over_soon()
-        if over is not None:
+        if not timed_out and code != 0 and (over := self._why_over()) is not None:
             return Failure(over)
         if code == CHDIR_FAILED and not timed_out and not await self._can_enter(command.cwd):
             return refused(f"The working directory {command.cwd} is no directory in the sandbox.")
@@ -170,14 +165,6 @@ class LocalSandbox:
                 duration_s=duration_s,
             )
         )
-
-    async def _over_soon(self) -> SandboxFailure | None:
-        """A stop from another process kills what runs before the namespace is seen to be gone."""
-        for _ in range(ENDING_LOOKS):
-            await asyncio.sleep(ENDING_POLL_S)
-            if (over := self._why_over()) is not None:
-                return over
-        return None
 
     @staticmethod
     def _code(running: RunningExec) -> int | None:

@@ -17,6 +17,7 @@ from typing import Final
 PREFIX: Final = "cbx-"
 FORBIDDEN_WORDS: Final = ("python", "node", "cline")
 """An agent's `pkill -f python` matches argv, and the root's path stands in the supervisor's."""
+END_MARK: Final = "ended"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +36,11 @@ class PrivateRoot:
     @property
     def end_mark(self) -> Path:
         """There once somebody has begun to end the sandbox: every handle on it then knows."""
-        return self.path / "ended"
+        return self.path / END_MARK
 
     @property
     def is_ended(self) -> bool:
-        """Whether somebody has begun to end it, or has removed it."""
+        """Whether somebody has begun to end it, or has removed it; once true it stays so."""
         return self.end_mark.exists() or not self.path.exists()
 
     def mark_ended(self) -> None:
@@ -185,15 +186,20 @@ def is_abandoned(root: PrivateRoot) -> bool:
 
 
 def remove_private_root(root: PrivateRoot) -> None:
-    """Remove the root whole, then unlock; raises OSError (still locked) when something cannot be removed."""
+    """Remove the root whole, then unlock; raises OSError (still locked) when something cannot be removed.
+
+    The end mark goes last, under another name: every handle sees the mark or no root, at any moment.
+    """
     with contextlib.suppress(FileNotFoundError):
-        _empty(root.path)
-        root.path.rmdir()
+        _empty(root.path, but=END_MARK)
+        retired = root.path.rename(root.path.with_name(f"{root.path.name}-gone"))
+        _empty(retired)
+        retired.rmdir()
     os.close(root.lock_fd)
 
 
-def _empty(top: Path) -> None:
-    """Remove everything below `top`, at constant depth and with two descriptors.
+def _empty(top: Path, *, but: str | None = None) -> None:
+    """Remove everything below `top` except one name, at constant depth and with two descriptors.
 
     Directories that are not empty are moved up to `top` and emptied there: a tree of any depth costs
     neither stack nor descriptors, and no symlink is ever followed. Modes do not matter (000 is made 700).
@@ -201,7 +207,7 @@ def _empty(top: Path) -> None:
     top_fd = os.open(top, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         os.fchmod(top_fd, 0o700)
-        while names := os.listdir(top_fd):  # noqa: PTH208 - by descriptor, which pathlib cannot
+        while names := set(os.listdir(top_fd)) - {but}:  # noqa: PTH208 - by descriptor, which pathlib cannot
             for name in names:
                 _remove_entry(name, top_fd, top_fd)
     finally:

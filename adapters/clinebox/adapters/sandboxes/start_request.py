@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -13,7 +12,7 @@ from returns.result import Result
 
 from clinebox.adapters.sandboxes import files
 from clinebox.adapters.sandboxes.bubblewrap import Mount, mount_plan
-from clinebox.adapters.sandboxes.checks import problem_of_environment, refused
+from clinebox.adapters.sandboxes.checks import objections, refused
 from clinebox.adapters.sandboxes.containment import (
     Containment,
     bubblewrap_argv,
@@ -23,7 +22,7 @@ from clinebox.adapters.sandboxes.containment import (
 from clinebox.adapters.sandboxes.environment import EXEC_MARKER, base_environment, search_path
 from clinebox.adapters.sandboxes.private_root import PrivateRoot
 from clinebox.adapters.sandboxes.workdir import checked_workdir
-from clinebox.domain.ports import HostPort, NetworkMode, SandboxDescription, SandboxFailure, SandboxSpec
+from clinebox.domain.ports import NetworkMode, SandboxDescription, SandboxFailure, SandboxSpec
 
 PROVIDER: Final = "local"
 LAST_PORT: Final = 65_535
@@ -106,45 +105,17 @@ def checked_spec(spec: SandboxSpec, private_base: Path) -> Result[Path, SandboxF
 
     Failure(BAD_REQUEST) with a sentence for people; for a CLI to call before anything starts.
     """
-    problem = problem_of_environment(spec.env) or _problem_of_bounds(spec) or _problem_of_gateway(spec)
+    problem = next(objections(spec), None) or _problem_of_user(spec.user)
     if problem is not None:
         return refused(problem)
-    for mount in spec.mounts:
-        if not (mount.sandbox_path.startswith("/") and mount.host_path.startswith("/")):
-            return refused(f"A mount needs absolute paths, not {mount.host_path} at {mount.sandbox_path}.")
-        if not Path(mount.host_path).exists():
-            return refused(f"{mount.host_path}, to be mounted at {mount.sandbox_path}, does not exist.")
     return checked_workdir(spec.workdir, private_base)
 
 
-def _problem_of_bounds(spec: SandboxSpec) -> str | None:
-    limits = spec.resources
-    bounds = {
-        "time to live": spec.ttl_s,
-        "limit on cpu_cores": limits.cpu_cores,
-        "limit on memory_bytes": limits.memory_bytes,
-        "limit on pids": limits.pids,
-        "limit on disk_bytes": limits.disk_bytes,
-    }
-    for name, value in bounds.items():
-        if value is not None and not (math.isfinite(value) and value > 0):
-            return f"The {name} must be a positive number, not {value}."
+def _problem_of_user(user: str | None) -> str | None:
     own = (str(os.getuid()), f"{os.getuid()}:{os.getgid()}")
-    if spec.user is not None and spec.user not in own:
-        return f"A local sandbox runs as the user of clinebox itself ({own[1]}), not as {spec.user!r}."
-    return None
-
-
-def _problem_of_gateway(spec: SandboxSpec) -> str | None:
-    if spec.network is not NetworkMode.GATEWAY:
+    if user is None or user in own:
         return None
-    match spec.gateway:
-        case None:
-            return "The network mode 'gateway' needs the gateway's address."
-        case HostPort(host=host, port=port) if not host or not 0 < port <= LAST_PORT:
-            return f"The gateway's address {host!r}:{port} is none; a port is a number from 1 to {LAST_PORT}."
-        case _:
-            return None
+    return f"A local sandbox runs as the user of clinebox itself ({own[1]}), not as {user!r}."
 
 
 def why_not_for(candidate: Containment, spec: SandboxSpec) -> str | None:

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Annotated, Final
 
 import typer
-from returns.pipeline import is_successful
 from rich.table import Table
 from rich.text import Text
 
@@ -18,13 +17,13 @@ from clinebox.adapters.conformance import CHECKS, CheckResult, Verdict, check_pr
 from clinebox.domain.json_value import JsonValue
 from clinebox.domain.ports import SandboxProvider, SandboxSpec
 from clinebox.entrypoints.cli.errors import EXIT_FAILED, EXIT_OK, CliError, json_line
+from clinebox.entrypoints.cli.run_options import provider_of
 from clinebox.entrypoints.cli.slow_progress import SlowProgress
 from clinebox.entrypoints.cli.streams import OutputConsole
 from clinebox.entrypoints.cli.terminal_text import plain
-from clinebox.entrypoints.providers import ProviderName, make_provider
+from clinebox.entrypoints.providers import ProviderName
 
 COLOURS: Final = {Verdict.PASSED: "green", Verdict.FAILED: "bold red", Verdict.NOT_OFFERED: "yellow"}
-NO_SANDBOX: Final = "no_sandbox"
 MESSAGE_LIMIT_CHARS: Final = 400
 
 
@@ -59,14 +58,6 @@ def doctor(
     show(sandbox, results)
     failed = any(each.verdict is Verdict.FAILED for each in results)
     raise typer.Exit(EXIT_FAILED if failed else EXIT_OK)
-
-
-def provider_of(name: ProviderName) -> SandboxProvider:
-    """The provider, or the sentence why there is none."""
-    made = make_provider(name)
-    if not is_successful(made):
-        raise CliError(made.failure(), code=NO_SANDBOX)
-    return made.unwrap()
 
 
 async def _try_out(

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
-import signal
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,7 +17,6 @@ from clinebox.domain.preflight import shown_url
 from clinebox.entrypoints.cli import gateway_options
 from clinebox.entrypoints.cli import run_parameters as options
 from clinebox.entrypoints.cli.errors import (
-    EXIT_FAILED,
     EXIT_INTERRUPTED,
     EXIT_OK,
     EXIT_USAGE,
@@ -27,12 +24,13 @@ from clinebox.entrypoints.cli.errors import (
     json_line,
 )
 from clinebox.entrypoints.cli.gateway_options import ModelServer
-from clinebox.entrypoints.cli.preflight import PREFLIGHT_REFUSED, ask_from_here
+from clinebox.entrypoints.cli.interrupts import interrupts
+from clinebox.entrypoints.cli.preflight import ask_first
 from clinebox.entrypoints.cli.run_options import new_run_id, seconds
 from clinebox.entrypoints.cli.terminal_text import shown
 
 if TYPE_CHECKING:
-    from clinebox.entrypoints.standing_gateway import Listening, StandingGateway, Stop, Stopped
+    from clinebox.entrypoints.standing_gateway import Listening, StandingGateway, Stopped
 
 DEFAULT_LISTEN: Final = "127.0.0.1:8787"
 DEFAULT_DRAIN_S: Final = 30.0
@@ -88,19 +86,10 @@ def gateway(
     place = gateway_options.listen_place(listen, public_url)
     drain_s = seconds("--drain", drain)
     directory = gateway_options.calls_path(calls_dir)
-    _ask_first(server, wanted=preflight)
+    if preflight and (doubt := ask_first(server)) is not None:
+        _say(doubt)
     program = _Program(server, place, tokens, directory, drain_s, as_json=as_json)
     raise typer.Exit(program.run())
-
-
-def _ask_first(server: ModelServer, *, wanted: bool) -> None:
-    if server.key is None or not wanted:
-        return
-    judged = ask_from_here(server)
-    if judged.refused:
-        raise CliError(judged.sentence, code=PREFLIGHT_REFUSED, exit_code=EXIT_FAILED)
-    if not judged.conclusive:
-        _say(judged.sentence)
 
 
 def _say(sentence: str) -> None:
@@ -127,7 +116,7 @@ class _Program:
 
         async def story() -> Stopped:
             stop = Stop()
-            with _signals(stop):
+            with interrupts(stop.ask):
                 ended = await stand(settings, stop, self._say_listening)
             if not is_successful(ended):
                 reason = f"--listen: {self.place.listen} cannot be had: {ended.failure()}"
@@ -207,18 +196,3 @@ class _Program:
 def _print_object(value: dict[str, str | int | bool]) -> None:
     sys.stdout.write(json_line({**value}) + "\n")
     sys.stdout.flush()
-
-
-@contextlib.contextmanager
-def _signals(stop: Stop) -> Iterator[None]:
-    """Ctrl-C, SIGTERM and a hang-up ask for the stop; under `nohup` a hang-up stays ignored."""
-    loop = asyncio.get_running_loop()
-    nohup = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
-    heard = (signal.SIGINT, signal.SIGTERM) if nohup else (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    for number in heard:
-        loop.add_signal_handler(number, stop.ask)
-    try:
-        yield
-    finally:
-        for number in heard:
-            loop.remove_signal_handler(number)

@@ -18,7 +18,6 @@ from clinebox.domain.preflight import Answered, Observation, Refuse, shown_url, 
 from clinebox.domain.secrets.masker import Masker
 from clinebox.entrypoints.cli import gateway_options, run_options
 from clinebox.entrypoints.cli import run_parameters as options
-from clinebox.entrypoints.cli.doctor import provider_of
 from clinebox.entrypoints.cli.errors import EXIT_FAILED, EXIT_OK, EXIT_USAGE, CliError, json_line
 from clinebox.entrypoints.cli.gateway_options import ModelServer
 from clinebox.entrypoints.cli.streams import OutputConsole
@@ -81,6 +80,19 @@ def preflight(
     raise typer.Exit(EXIT_FAILED if judged.refused else EXIT_OK)
 
 
+def ask_first(server: ModelServer) -> str | None:
+    """Ask before anything expensive (SPEC §7), if there is a key: what to note where nothing is proved.
+
+    CliError when it rejects the key.
+    """
+    if server.key is None:
+        return None
+    judged = ask_from_here(server)
+    if judged.refused:
+        raise CliError(judged.sentence, code=PREFLIGHT_REFUSED, exit_code=EXIT_FAILED)
+    return None if judged.conclusive else judged.sentence
+
+
 def ask_from_here(server: ModelServer) -> Judged:
     """Ask from this host, within 10 s."""
     # httpx takes its time to import, and no other command needs it
@@ -99,7 +111,7 @@ def _from_sandbox(server: ModelServer, name: ProviderName) -> Judged:
 async def _asked_inside(server: ModelServer, name: ProviderName, workdir: str) -> Judged:
     from clinebox.adapters.inside_probe import probe_from_inside  # noqa: PLC0415 - as above
 
-    provider = provider_of(name)
+    provider = run_options.provider_of(name)
     started = await provider.start(SandboxSpec(workdir=workdir), timeout_s=START_S)
     if not is_successful(started):
         raise CliError(started.failure().message, code=SANDBOX, exit_code=EXIT_USAGE)

@@ -12,8 +12,8 @@ from rich.table import Table
 
 from clinebox.domain.json_value import JsonValue
 from clinebox.domain.ports import Reaped, ReapRule
-from clinebox.entrypoints.cli.doctor import provider_of
 from clinebox.entrypoints.cli.errors import EXIT_FAILED, EXIT_OK, CliError, json_line
+from clinebox.entrypoints.cli.run_options import provider_of
 from clinebox.entrypoints.cli.streams import OutputConsole
 from clinebox.entrypoints.cli.terminal_text import plain
 from clinebox.entrypoints.providers import ProviderName

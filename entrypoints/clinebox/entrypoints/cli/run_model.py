@@ -14,7 +14,7 @@ from clinebox.domain.ports import GatewayRoute, SandboxProvider
 from clinebox.domain.secrets.masker import Masker
 from clinebox.entrypoints.cli.errors import EXIT_FAILED, CliError
 from clinebox.entrypoints.cli.gateway_options import ModelServer
-from clinebox.entrypoints.cli.preflight import PREFLIGHT_REFUSED, ask_from_here
+from clinebox.entrypoints.cli.preflight import ask_first
 from clinebox.entrypoints.model_access import DirectAccess, ModelAccess
 from clinebox.entrypoints.run_request import ModelEndpoint, RunRequest
 
@@ -51,16 +51,11 @@ def session_token(means: ModelMeans) -> str | None:
 
 
 def preflight(model: ModelEndpoint, means: ModelMeans) -> tuple[str, ...]:
-    """Ask the model server once, before anything expensive (SPEC §7); what is to be noted.
-
-    CliError when it rejects the key. A scripted model, or a server without a key, is not asked.
-    """
-    if means.script is not None or model.api_key is None or not means.preflight:
+    """What is to be noted of the model server's answer; a scripted model is not asked."""
+    if means.script is not None or not means.preflight:
         return ()
-    judged = ask_from_here(ModelServer(model.base_url, model.name, model.api_key, means.key_variable))
-    if judged.refused:
-        raise CliError(judged.sentence, code=PREFLIGHT_REFUSED, exit_code=EXIT_FAILED)
-    return () if judged.conclusive else (judged.sentence,)
+    doubt = ask_first(ModelServer(model.base_url, model.name, model.api_key, means.key_variable))
+    return () if doubt is None else (doubt,)
 
 
 @contextlib.asynccontextmanager

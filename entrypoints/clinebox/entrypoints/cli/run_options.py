@@ -17,13 +17,14 @@ from clinebox.adapters.sandboxes.private_root import base_directory
 from clinebox.adapters.sandboxes.workdir import checked_workdir
 from clinebox.domain.budgets import DEFAULT_CLEANUP_S, checked_budget_s, provider_budget_s
 from clinebox.domain.cline.prompt import DEFAULT_PROMPT_LIMIT_BYTES, PreparedPrompt, prepare_prompt
-from clinebox.domain.ports import NetworkMode
+from clinebox.domain.ports import NetworkMode, SandboxProvider
 from clinebox.entrypoints.cli.errors import CliError
-from clinebox.entrypoints.providers import ProviderName
+from clinebox.entrypoints.providers import ProviderName, make_provider
 
 _Value = TypeVar("_Value")
 _Error = TypeVar("_Error")
 
+NO_SANDBOX: Final = "no_sandbox"
 TEXT_LIMIT_BYTES: Final = 2 * DEFAULT_PROMPT_LIMIT_BYTES
 """More is not read (`@/dev/zero`); what is told to Cline is bounded after its ends were trimmed."""
 
@@ -107,6 +108,14 @@ def sandbox(name: ProviderName, image: str | None) -> ProviderName:
     if image is not None and not name.needs_image:
         raise CliError(f"--image is for docker and podman; --sandbox {name} has none")
     return name
+
+
+def provider_of(name: ProviderName) -> SandboxProvider:
+    """The provider, or the sentence why there is none."""
+    made = make_provider(name)
+    if not is_successful(made):
+        raise CliError(made.failure(), code=NO_SANDBOX)
+    return made.unwrap()
 
 
 def network(mode: NetworkMode, *, gateway: bool) -> NetworkMode:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import signal
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -22,8 +21,8 @@ from clinebox.domain.outcome.model import StoppedBy
 from clinebox.domain.secrets.environment import secrets_from_environment
 from clinebox.domain.secrets.masker import Masker
 from clinebox.entrypoints.bootstrap import ports_with, run_directory
-from clinebox.entrypoints.cli.doctor import provider_of
 from clinebox.entrypoints.cli.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, CliError, json_line
+from clinebox.entrypoints.cli.interrupts import interrupts
 from clinebox.entrypoints.cli.live import LiveRun
 from clinebox.entrypoints.cli.run_model import (
     ModelMeans,
@@ -32,6 +31,7 @@ from clinebox.entrypoints.cli.run_model import (
     preflight,
     session_token,
 )
+from clinebox.entrypoints.cli.run_options import provider_of
 from clinebox.entrypoints.cli.run_view import print_run
 from clinebox.entrypoints.cli.streams import OutputConsole
 from clinebox.entrypoints.providers import ProviderName
@@ -107,11 +107,7 @@ def _on_a_copy(program: Program) -> RunRequest:
 
 @contextlib.contextmanager
 def _interrupts(run: AgentRun, observer: LiveRun) -> Iterator[None]:
-    """Ctrl-C, SIGTERM or a hang-up once: a clean stop with a receipt. Twice: the sandbox is killed at once.
-
-    Under `nohup` a hang-up stays ignored.
-    """
-    loop = asyncio.get_running_loop()
+    """The first one asks for a clean stop with a receipt; the second kills the sandbox at once."""
     task = asyncio.current_task()
     asked = 0
 
@@ -124,15 +120,8 @@ def _interrupts(run: AgentRun, observer: LiveRun) -> Iterator[None]:
         elif task is not None:
             task.cancel()
 
-    nohup = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
-    heard = (signal.SIGINT, signal.SIGTERM) if nohup else (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    for number in heard:
-        loop.add_signal_handler(number, interrupt)
-    try:
+    with interrupts(interrupt):
         yield
-    finally:
-        for number in heard:
-            loop.remove_signal_handler(number)
 
 
 def _show(run: FinishedRun, writer: RunDirectoryWriter, masker: Masker, *, as_json: bool) -> None:

@@ -5,7 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from clinebox.domain.ports import Command, ResourceUsage, SandboxState, SandboxStatus
+from returns.pipeline import is_successful
+from returns.result import Failure, Result, Success
+
+from clinebox.adapters.sandboxes.docker.engine import Engine
+from clinebox.domain.ports import (
+    Command,
+    ResourceUsage,
+    SandboxFailure,
+    SandboxState,
+    SandboxStatus,
+    SandboxTrouble,
+)
 
 COUNTERS: Final = ("/sys/fs/cgroup/memory/memory.oom_control", "/sys/fs/cgroup/memory.events")
 """cgroup v1 and v2, as a container sees its own."""
@@ -45,3 +56,30 @@ def status_of(state: Mapping[str, Any]) -> SandboxStatus:
         return SandboxStatus(SandboxState.RUNNING, "The container is paused.")
     why = "It ran out of its memory" if state.get("OOMKilled") else "Its first process ended"
     return SandboxStatus(SandboxState.STOPPED, f"{why} (exit code {state.get('ExitCode')}).")
+
+
+async def seen_status(
+    engine: Engine, container_id: str, *, timeout_s: float
+) -> Result[SandboxStatus, SandboxFailure]:
+    """What the engine says of it now; GONE when it knows nothing of it."""
+    found = await engine.call(
+        "looking at a sandbox", lambda api: api.inspect_container(container_id)["State"], timeout_s=timeout_s
+    )
+    if is_successful(found):
+        return Success(status_of(found.unwrap()))
+    if found.failure().trouble not in {SandboxTrouble.NOT_FOUND, SandboxTrouble.LOST}:
+        return Failure(found.failure())
+    message = f"{engine.name} knows nothing of the container any more."
+    return Success(SandboxStatus(SandboxState.GONE, message))
+
+
+async def measured_usage(
+    engine: Engine, container_id: str, *, timeout_s: float
+) -> Result[ResourceUsage, SandboxFailure]:
+    """What it used so far, by the engine's count of its control group."""
+    stats = await engine.call(
+        "measuring a sandbox",
+        lambda api: api.stats(container_id, stream=False, one_shot=True),
+        timeout_s=timeout_s,
+    )
+    return stats.map(usage_of)

@@ -13,12 +13,12 @@ from typing import Any, Final
 import docker
 from returns.result import Result
 
-from clinebox.adapters.sandboxes.checks import problem_of_environment, refused
+from clinebox.adapters.sandboxes.checks import objections, refused
 from clinebox.adapters.sandboxes.docker.fence import can_fence
 from clinebox.adapters.sandboxes.docker.scripts import first_process
 from clinebox.adapters.sandboxes.private_root import PrivateRoot
 from clinebox.adapters.sandboxes.workdir import checked_workdir
-from clinebox.domain.ports import HostPort, NetworkMode, SandboxFailure, SandboxSpec
+from clinebox.domain.ports import NetworkMode, SandboxFailure, SandboxSpec
 
 CAPABILITIES: Final = (
     "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "NET_BIND_SERVICE", "NET_RAW", "SETGID", "SETPCAP",
@@ -38,7 +38,6 @@ RESERVED: Final = frozenset(
     {LABEL, ROOT_LABEL, WORKDIR_LABEL, EXPIRES_LABEL, NETWORK_LABEL, NOTE_LABEL, USER_LABEL}
 )
 STARTED_BY: Final = "1"
-LAST_PORT: Final = 65_535
 LEAST_MEMORY_BYTES: Final = 6 << 20
 """What Docker itself asks for."""
 
@@ -48,7 +47,7 @@ def checked_request(spec: SandboxSpec, private_base: Path) -> Result[Path, Sandb
 
     Failure(BAD_REQUEST) with a sentence for people.
     """
-    problem = problem_of_environment(spec.env) or next(_objections(spec), None)
+    problem = next(_objections(spec), None)
     if problem is not None:
         return refused(problem)
     return checked_workdir(spec.workdir, private_base)
@@ -57,42 +56,13 @@ def checked_request(spec: SandboxSpec, private_base: Path) -> Result[Path, Sandb
 def _objections(spec: SandboxSpec) -> Iterator[str]:
     if not spec.image:
         yield "A container needs an image: name one, or its digest (NAME@sha256:…)."
-    yield from _bad_bounds(spec)
-    yield from _bad_mounts(spec)
+    yield from objections(spec)
+    memory_bytes = spec.resources.memory_bytes
+    if memory_bytes is not None and memory_bytes < LEAST_MEMORY_BYTES:
+        yield f"The limit on memory_bytes must be at least 6 MiB, not {memory_bytes}."
     for name in spec.labels:
         if name in RESERVED or not name:
             yield f"The label {name!r} is clinebox's own."
-    if spec.network is NetworkMode.GATEWAY:
-        yield from _bad_gateway(spec.gateway)
-
-
-def _bad_bounds(spec: SandboxSpec) -> Iterator[str]:
-    limits = spec.resources
-    bounds = (
-        ("time to live", spec.ttl_s), ("cpu_cores", limits.cpu_cores), ("memory_bytes", limits.memory_bytes),
-        ("pids", limits.pids), ("disk_bytes", limits.disk_bytes),
-    )  # fmt: skip
-    for name, value in bounds:
-        if value is not None and not (math.isfinite(value) and value > 0):
-            yield f"The {name} must be a positive number, not {value}."
-    if limits.memory_bytes is not None and limits.memory_bytes < LEAST_MEMORY_BYTES:
-        yield f"The memory_bytes must be at least 6 MiB, not {limits.memory_bytes}."
-
-
-def _bad_mounts(spec: SandboxSpec) -> Iterator[str]:
-    for mount in spec.mounts:
-        if not (mount.sandbox_path.startswith("/") and mount.host_path.startswith("/")):
-            yield f"A mount needs absolute paths, not {mount.host_path} at {mount.sandbox_path}."
-        elif not Path(mount.host_path).exists():
-            yield f"{mount.host_path}, to be mounted at {mount.sandbox_path}, does not exist."
-
-
-def _bad_gateway(gateway: HostPort | None) -> Iterator[str]:
-    if gateway is None:
-        yield "The network mode 'gateway' needs the gateway's address."
-    elif not gateway.host or not 0 < gateway.port <= LAST_PORT:
-        address = f"{gateway.host!r}:{gateway.port}"
-        yield f"The gateway's address {address} is none; a port is a number from 1 to {LAST_PORT}."
 
 
 @dataclass(frozen=True, slots=True)

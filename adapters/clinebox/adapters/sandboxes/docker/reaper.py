@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,7 +18,7 @@ from clinebox.adapters.sandboxes.docker.host_directory import open_host_director
 from clinebox.adapters.sandboxes.docker.network import LABEL as NETWORK_LABEL
 from clinebox.adapters.sandboxes.docker.plan import EXPIRES_LABEL, LABEL, RESERVED, ROOT_LABEL
 from clinebox.adapters.sandboxes.docker.removal import remove_container
-from clinebox.adapters.sandboxes.private_root import remove_private_root
+from clinebox.adapters.sandboxes.private_root import PrivateRoot, remove_private_root
 from clinebox.domain.ports import Reaped, ReapRule, SandboxFailure
 
 ENDED = frozenset({"exited", "dead", "created"})
@@ -66,22 +67,26 @@ async def _remove(engine: Engine, container: Mapping[str, Any], rule: ReapRule, 
     own = {name: value for name, value in labels.items() if name not in RESERVED}
     if rule.dry_run:
         return Reaped(labels[LABEL], own)
+    # Only a directory of this user's, with a name of ours: labels are anybody's who may use the engine.
+    root = open_host_directory(Path(labels.get(ROOT_LABEL, "")))
+    if root is not None:
+        root.mark_ended()
     left_s = max(0.1, deadline - time.monotonic())
     removed = await remove_container(engine, container["Id"], timeout_s=left_s)
     if not is_successful(removed):
+        if root is not None:
+            os.close(root.lock_fd)
         return Reaped(labels[LABEL], own, removed.failure().message)
-    return Reaped(labels[LABEL], own, await asyncio.to_thread(_remove_root, Path(labels.get(ROOT_LABEL, ""))))
+    problem = None if root is None else await asyncio.to_thread(_remove_root, root)
+    return Reaped(labels[LABEL], own, problem)
 
 
-def _remove_root(path: Path) -> str | None:
-    """Only a directory of this user's, with a name of ours: labels are anybody's who may use the engine."""
-    root = open_host_directory(path)
-    if root is None:
-        return None
+def _remove_root(root: PrivateRoot) -> str | None:
     try:
         remove_private_root(root)
     except OSError as error:
-        return f"its private directory {path} could not be removed: {error}"
+        os.close(root.lock_fd)
+        return f"its private directory {root.path} could not be removed: {error}"
     return None
 
 

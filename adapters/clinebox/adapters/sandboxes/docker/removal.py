@@ -10,11 +10,12 @@ from returns.pipeline import is_successful
 from returns.result import Failure, Result, Success
 
 from clinebox.adapters.sandboxes.docker.engine import Engine
+from clinebox.adapters.sandboxes.docker.troubles import HALF_REMOVED
 from clinebox.domain.ports import SandboxFailure, SandboxTrouble
 
 POLL_S: Final = 0.1
 LEAST_S: Final = 0.05
-PASSING: Final = ("already in progress", "engine refused it", "container state improper")
+PASSING: Final = ("already in progress", "engine refused it", "container state improper", HALF_REMOVED)
 
 
 async def remove_container(engine: Engine, name: str, *, timeout_s: float) -> Result[None, SandboxFailure]:

@@ -20,10 +20,10 @@ from clinebox.adapters.sandboxes.docker.container_files import ContainerFiles
 from clinebox.adapters.sandboxes.docker.engine import Engine
 from clinebox.adapters.sandboxes.docker.exec_judgement import judged, not_encodable, too_long
 from clinebox.adapters.sandboxes.docker.measures import (
+    measured_usage,
     oom_kills_command,
     oom_kills_of,
-    status_of,
-    usage_of,
+    seen_status,
 )
 from clinebox.adapters.sandboxes.docker.removal import remove_container
 from clinebox.adapters.sandboxes.docker.running_exec import (
@@ -55,6 +55,8 @@ IDLE_POLL_S: Final = 0.01
 KILLED: Final = 137
 ENDING_LOOKS: Final = 5
 ENDING_POLL_S: Final = 0.1
+"""For a container that a foreign hand removes: the engine kills its processes one by one, pid 1 at any place
+among them (runc 1.1, `kill --all`), and calls it running until the last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +172,7 @@ class DockerSandbox:
         return judged(command, state, result)
 
     async def _lost_soon(self) -> SandboxFailure | None:
-        """A removal from outside kills the processes before the engine says that the container is gone."""
+        """Look again for a moment: see ENDING_POLL_S. What clinebox itself removes is marked beforehand."""
         for _ in range(ENDING_LOOKS):
             await asyncio.sleep(ENDING_POLL_S)
             if (lost := await self._why_lost()) is not None:
@@ -261,6 +263,7 @@ class DockerSandbox:
         if self._over is None:
             message = f"Sandbox {self.container.name} was stopped."
             self._over = SandboxFailure(SandboxTrouble.LOST, message)
+        self.root.mark_ended()
         return await finished(self._stop(timeout_s))
 
     async def _stop(self, timeout_s: float) -> Result[None, SandboxFailure]:
@@ -307,31 +310,14 @@ class DockerSandbox:
             return Failure(self._refusal())
         if self._removed and self._over is not None:
             return Success(SandboxStatus(SandboxState.STOPPED, self._over.message))
-        found = await self.engine.call(
-            "looking at a sandbox",
-            lambda api: api.inspect_container(self.container.id)["State"],
-            timeout_s=timeout_s,
-        )
-        if not is_successful(found):
-            failure = found.failure()
-            if failure.trouble is not SandboxTrouble.NOT_FOUND:
-                return Failure(failure)
-            message = f"{self.engine.name} knows nothing of {self.container.name} any more."
-            return Success(SandboxStatus(SandboxState.GONE, message))
-        return Success(status_of(found.unwrap()))
+        return await seen_status(self.engine, self.container.id, timeout_s=timeout_s)
 
     async def resource_usage(self, *, timeout_s: float) -> Result[ResourceUsage, SandboxFailure]:
         """By the engine's count of its control group; ask before `stop`."""
         if (unusable := self._unusable()) is not None:
             return Failure(unusable)
-        found = await self.engine.call(
-            "measuring a sandbox",
-            lambda api: api.stats(self.container.id, stream=False, one_shot=True),
-            timeout_s=timeout_s,
-        )
-        if not is_successful(found):
-            return Failure(await self._explained(found.failure()))
-        return Success(usage_of(found.unwrap()))
+        used = await measured_usage(self.engine, self.container.id, timeout_s=timeout_s)
+        return used if is_successful(used) else Failure(await self._explained(used.failure()))
 
     def _unusable(self) -> SandboxFailure | None:
         return self._refusal() if self._disconnected else self._over
@@ -352,6 +338,9 @@ class DockerSandbox:
         """Why the container serves no more; None while it runs, or when the engine does not answer."""
         if self._over is not None:
             return self._over
+        if self.root.is_ended:
+            message = f"Sandbox {self.container.name} was stopped or removed by another hand."
+            return SandboxFailure(SandboxTrouble.LOST, message)
         status = await self.status(timeout_s=CONTROL_S)
         seen = status.value_or(None)
         if seen is None or seen.state is SandboxState.RUNNING:

@@ -23,7 +23,8 @@ TOO_OLD: Final = re.compile(r"client version [\d.]+ is too new\. Maximum support
 TOO_NEW: Final = re.compile(r"client version [\d.]+ is too old\. Minimum supported API version is ([\d.]+)")
 NO_SPACE: Final = "no space left on device"
 NOT_RUNNING: Final = ("is not running", "is not started", "container state improper", "is paused")
-GONE: Final = "no such container"
+HALF_REMOVED: Final = "no such container"
+"""Podman 4.3's 500 while a container is being removed: no longer there to be asked, and still listed."""
 NO_PROGRAM: Final = ("executable file not found", "no such file or directory")
 
 
@@ -67,10 +68,8 @@ def of_api_error(name: EngineName, what: str, error: APIError) -> SandboxFailure
             f"{what}: the {name} engine's disk is full ({words}). Free some (docker system df shows it)."
         )
         return _failure(SandboxTrouble.DISK_FULL, message)
-    if GONE in words or any(sign in words for sign in NOT_RUNNING):
-        # Docker says 404 and 409, Podman 4.3 says 500 to both
-        trouble = SandboxTrouble.NOT_FOUND if GONE in words else SandboxTrouble.LOST
-        return _failure(trouble, f"{what}: {words}")
+    if any(sign in words for sign in (*NOT_RUNNING, HALF_REMOVED)):  # Docker says 409, Podman 4.3 says 500
+        return _failure(SandboxTrouble.LOST, f"{what}: {words}")
     if error.status_code == 400:  # noqa: PLR2004 - HTTP's bad request
         return _failure(SandboxTrouble.BAD_REQUEST, f"{what}: the {name} engine refused it: {words}")
     return _failure(SandboxTrouble.UNAVAILABLE, f"{what}: the {name} engine refused it: {words}")
