@@ -18,10 +18,11 @@ from clinebox.adapters.sandboxes.checks import refused
 from clinebox.adapters.sandboxes.child import Child
 from clinebox.adapters.sandboxes.containment import Containment
 from clinebox.adapters.sandboxes.environment import EXEC_MARKER
+from clinebox.adapters.sandboxes.exec_bounds import OUTPUT_LIMIT_BYTES
 from clinebox.adapters.sandboxes.forwarder import INSIDE_HOST, Forwarder, open_forwarder
 from clinebox.adapters.sandboxes.hold import Hold
 from clinebox.adapters.sandboxes.jail import Jail, finished, start_jail
-from clinebox.adapters.sandboxes.local_sandbox import OUTPUT_LIMIT_BYTES, LocalSandbox
+from clinebox.adapters.sandboxes.local_sandbox import LocalSandbox
 from clinebox.adapters.sandboxes.private_root import PrivateRoot, base_directory, create_private_root
 from clinebox.adapters.sandboxes.probe import probe
 from clinebox.adapters.sandboxes.reaper import discard_sandbox, reap, reap_abandoned

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from signal import SIGCONT, SIGKILL
+from signal import SIGCONT
 from typing import Any, Final, TypeVar
 
 from returns.result import Failure, Result, Success
@@ -17,6 +17,7 @@ from clinebox.adapters.sandboxes.checks import not_started, problem_of_command, 
 from clinebox.adapters.sandboxes.child import Child
 from clinebox.adapters.sandboxes.containment import command_argv
 from clinebox.adapters.sandboxes.environment import EXEC_MARKER
+from clinebox.adapters.sandboxes.exec_bounds import DRAIN_S, IDLE_POLL_S, KILLED, OUTPUT_LIMIT_BYTES
 from clinebox.adapters.sandboxes.hold import Hold
 from clinebox.adapters.sandboxes.jail import Jail, finished
 from clinebox.adapters.sandboxes.private_root import PrivateRoot, remove_private_root
@@ -40,14 +41,8 @@ from clinebox.domain.ports import (
 )
 
 T = TypeVar("T")
-OUTPUT_LIMIT_BYTES: Final = 10 << 20
-"""Default bound of each of stdout and stderr."""
-DRAIN_S: Final = 0.3
-"""How long the pipes are read on after the command itself ended (BUGS 33, 34)."""
-IDLE_POLL_S: Final = 0.01
 CHDIR_FAILED: Final = 125
 """env(1): its own failure, so also a directory that is not there."""
-KILLED: Final = 128 + SIGKILL
 
 
 @dataclass(slots=True, eq=False)

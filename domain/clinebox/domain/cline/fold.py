@@ -28,12 +28,13 @@ from clinebox.domain.cline.events import (
     TurnUsage,
 )
 from clinebox.domain.cline.glance import ANOTHER_COMMAND, time_stamp
-from clinebox.domain.cline.masked_names import MASK_BYTES, is_unreadable
+from clinebox.domain.cline.masked_names import is_unreadable
 from clinebox.domain.cline.nesting import AgentStack
 from clinebox.domain.cline.stream import decode_line, parse_record
 from clinebox.domain.cline.subagents import SubagentFold
 from clinebox.domain.cline.tools import COMMANDS_TOOL, ToolFold
 from clinebox.domain.cline.usage import UsageFold
+from clinebox.domain.secrets.record_writer import MASK as MASK_BYTES
 
 _OUTPUT: Final[frozenset[type[Event]]] = frozenset(
     {TextDelta, ReasoningDelta, TextEnd, ReasoningEnd, ToolStart, ToolEnd, TurnUsage}

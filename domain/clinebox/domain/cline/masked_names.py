@@ -26,10 +26,9 @@ from clinebox.domain.cline.events import (
 )
 from clinebox.domain.cline.stream import parse_line
 from clinebox.domain.json_value import JsonValue, as_list, as_mapping
+from clinebox.domain.secrets.record_writer import MASK as MASK_BYTES
 
-MASK: Final = "***"
-"""What `secrets.masker` writes."""
-MASK_BYTES: Final = MASK.encode()
+MASK: Final = MASK_BYTES.decode("ascii")
 QUIET_HOOKS: Final = frozenset({"tool_call", "tool_result", "agent_end", "prompt_submit"})
 """Hooks that decide nothing (glance.py)."""
 _TOLD: Final[frozenset[type[Event]]] = frozenset(

@@ -43,6 +43,7 @@ from clinebox.adapters.sandboxes.docker.removal import remove_container
 from clinebox.adapters.sandboxes.docker.sandbox import Container, DockerSandbox
 from clinebox.adapters.sandboxes.docker.starting import create_once, give_away, start_container
 from clinebox.adapters.sandboxes.docker.troubles import EngineName
+from clinebox.adapters.sandboxes.exec_bounds import OUTPUT_LIMIT_BYTES
 from clinebox.adapters.sandboxes.jail import finished
 from clinebox.adapters.sandboxes.private_root import PrivateRoot, base_directory, remove_private_root
 from clinebox.domain.ports import (
@@ -58,7 +59,6 @@ from clinebox.domain.ports import (
     SandboxTrouble,
 )
 
-OUTPUT_LIMIT_BYTES: Final = 10 << 20
 DISCARD_S: Final = 5.0
 GATEWAY_NETWORK: Final = "clinebox-gateway"
 SOCKETS: Final[Mapping[EngineName, tuple[str, str]]] = {

@@ -33,6 +33,7 @@ from clinebox.adapters.sandboxes.docker.running_exec import (
     RunningExec,
     start_exec,
 )
+from clinebox.adapters.sandboxes.exec_bounds import DRAIN_S, IDLE_POLL_S, KILLED, OUTPUT_LIMIT_BYTES
 from clinebox.adapters.sandboxes.jail import finished
 from clinebox.adapters.sandboxes.private_root import PrivateRoot, remove_private_root
 from clinebox.domain.ports import (
@@ -46,13 +47,9 @@ from clinebox.domain.ports import (
     SandboxTrouble,
 )
 
-DRAIN_S: Final = 0.3
-"""How long the streams are read on after the command itself ended (BUGS 33, 34)."""
 KILL_S: Final = 20.0
 START_S: Final = 60.0
 """For a command's start, before its own time begins: dozens at once keep an engine busy."""
-IDLE_POLL_S: Final = 0.01
-KILLED: Final = 137
 ENDING_LOOKS: Final = 5
 ENDING_POLL_S: Final = 0.1
 """For a container that a foreign hand removes: the engine kills its processes one by one, pid 1 at any place
@@ -78,7 +75,7 @@ class DockerSandbox:
     container: Container
     root: PrivateRoot
     files: ContainerFiles = field(init=False)
-    output_limit_bytes: int = 10 << 20
+    output_limit_bytes: int = OUTPUT_LIMIT_BYTES
     handle: str = field(default_factory=lambda: secrets.token_hex(4))
     """Tells the execs of one handle from another's on the same container."""
     _execs: set[asyncio.Task[Any] | None] = field(default_factory=set)
